@@ -1,33 +1,33 @@
-//! The script of a run: what each actor does and which faults strike, at absolute times.
+//! Scenarios: the operations of the actors and the faults of a run, at absolute times.
 //!
-//! A scenario says everything about a run. Absolute times and draws that are hashed per event
-//! (see `simulation::chance`) mean that deleting an event shifts nothing else.
+//! A scenario determines the whole run. Times are absolute, and each event has random draws of its own (see
+//! `simulation::chance`), so deleting an event changes no other event.
 
 use super::{Capability, Fault, Op};
 use crate::history::{Actor, OpId, REQUESTS_PER_LEASE};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
-/// A scenario: a pure function of its seed when generated, a file when saved.
+/// A scenario. A generated one depends only on its seed; a saved one is a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// Feeds all draws of the run: schedule, latency, tokens, jitter.
+    /// Seed of all draws of the run: schedule, latency, tokens, jitter.
     pub seed: u64,
-    /// The lease that the lock is opened with, in milliseconds.
+    /// Lease of the lock, in milliseconds.
     pub lease_ms: u64,
-    /// How the next task is chosen.
+    /// Rule by which the scheduler chooses the next task.
     #[serde(default)]
     pub schedule: Schedule,
     /// Every message takes 0 to this many milliseconds, drawn per message.
     #[serde(default)]
     pub latency_ms: u64,
-    /// For how long a request waits for its reply, in milliseconds; a sixth of the lease if it is not given.
+    /// Timeout of a request, in milliseconds. By default a sixth of the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The servers.
     #[serde(default, skip_serializing_if = "Topology::is_one")]
     pub topology: Topology,
-    /// What happens, in the order of its time.
+    /// Operations and faults, sorted by time.
     pub events: Vec<Event>,
 }
 
@@ -35,11 +35,11 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topology {
-    /// So many servers that know nothing of each other; at least 1, at most 64.
+    /// Independent servers: at least 1, at most 64.
     Nodes(u8),
-    /// A master with so many replicas. Clients dial one address, which leads to the master.
+    /// A master with replicas. Clients connect to one address, which leads to the master.
     Replicated {
-        /// How many replicas, at least 1.
+        /// Number of replicas, at least 1.
         replicas: u8,
     },
 }
@@ -54,13 +54,13 @@ impl Topology {
     /// One server.
     pub const ONE: Self = Self::Nodes(1);
 
-    /// Whether it is one server.
+    /// Returns true for one server without replicas.
     #[must_use]
     pub fn is_one(&self) -> bool {
         *self == Self::ONE
     }
 
-    /// How many addresses there are for clients.
+    /// Returns the number of addresses that clients connect to.
     #[must_use]
     pub const fn addresses(self) -> u8 {
         match self {
@@ -69,7 +69,7 @@ impl Topology {
         }
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     #[must_use]
     pub const fn servers(self) -> u8 {
         match self {
@@ -78,7 +78,7 @@ impl Topology {
         }
     }
 
-    /// What a backend must be able to do for it.
+    /// Returns the capability that a backend needs for these servers.
     #[must_use]
     pub const fn needs(self) -> Option<Capability> {
         match self {
@@ -89,13 +89,13 @@ impl Topology {
     }
 }
 
-/// How the scheduler picks the next task among those that can run.
+/// Rule by which the scheduler chooses the next of the ready tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedule {
-    /// In the order in which they were woken.
+    /// First woken, first polled.
     Fifo,
-    /// Every wake-up draws a place in the queue.
+    /// Every wake-up draws a random place in the queue.
     #[default]
     Random,
     /// Every task has one priority, redrawn at random points (probabilistic concurrency testing).
@@ -105,45 +105,45 @@ pub enum Schedule {
 /// An operation or a fault with its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Names the event; operations are recorded under it.
+    /// Id of the event. The history records operations by this id.
     pub id: OpId,
-    /// True time of its start in milliseconds.
+    /// True time of the start, in milliseconds.
     pub at_ms: u64,
-    /// What happens.
+    /// Operation or fault.
     #[serde(flatten)]
     pub happening: Happening,
 }
 
-/// What an event is.
+/// Content of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Happening {
-    /// An actor does something. It begins when the actor's previous operation has ended.
+    /// An operation of an actor. It starts after the actor's previous operation has ended.
     Op {
-        /// Who.
+        /// The actor.
         actor: Actor,
-        /// What.
+        /// The operation.
         #[serde(flatten)]
         op: Op,
     },
-    /// A fault strikes and lasts.
+    /// A fault with a duration.
     Fault {
-        /// How long it lasts in milliseconds.
+        /// Duration in milliseconds.
         for_ms: u64,
-        /// Which fault.
+        /// The fault.
         #[serde(flatten)]
         fault: Fault,
     },
 }
 
 impl Event {
-    /// True time of its start.
+    /// Returns the true time of the start.
     #[must_use]
     pub const fn at(&self) -> Duration {
         Duration::from_millis(self.at_ms)
     }
 
-    /// True time of its end; operations end for themselves.
+    /// Returns the end in milliseconds. For an operation or an instant fault this is its start.
     #[must_use]
     pub const fn until_ms(&self) -> u64 {
         match &self.happening {
@@ -153,7 +153,7 @@ impl Event {
         }
     }
 
-    /// The client process that it concerns, if it does one.
+    /// Returns the client process that the event concerns, if any.
     #[must_use]
     pub fn host(&self) -> Option<u8> {
         match &self.happening {
@@ -164,39 +164,39 @@ impl Event {
 }
 
 impl Scenario {
-    /// For how long a request waits for its reply.
+    /// Returns the timeout of a request.
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         let drawn = self.timeout_ms.map(Duration::from_millis);
         drawn.unwrap_or_else(|| self.lease() / REQUESTS_PER_LEASE)
     }
 
-    /// The lease.
+    /// Returns the lease.
     #[must_use]
     pub const fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// All actors, in order.
+    /// Returns all actors, in order.
     #[must_use]
     pub fn actors(&self) -> BTreeSet<Actor> {
         self.ops().map(|(_, actor, _)| actor).collect()
     }
 
-    /// All client processes that operations or faults mention.
+    /// Returns all client processes in operations and faults.
     #[must_use]
     pub fn hosts(&self) -> BTreeSet<u8> {
         self.events.iter().filter_map(Event::host).collect()
     }
 
-    /// What a backend must be able to do to play it.
+    /// Returns the capabilities that a backend needs to play the scenario.
     #[must_use]
     pub fn needs(&self) -> BTreeSet<Capability> {
         let faults = self.faults().filter_map(|(.., fault)| fault.needs());
         faults.chain(self.topology.needs()).collect()
     }
 
-    /// The operations.
+    /// Returns the operations.
     pub fn ops(&self) -> impl Iterator<Item = (&Event, Actor, Op)> {
         self.events
             .iter()
@@ -206,7 +206,7 @@ impl Scenario {
             })
     }
 
-    /// The faults with their start and end in milliseconds.
+    /// Returns the faults with their start and end in milliseconds.
     pub fn faults(&self) -> impl Iterator<Item = (u64, u64, Fault)> {
         self.events
             .iter()
@@ -216,13 +216,13 @@ impl Scenario {
             })
     }
 
-    /// The time at which the last event is over, in milliseconds.
+    /// Returns the end of the last event, in milliseconds.
     #[must_use]
     pub fn end_ms(&self) -> u64 {
         self.events.iter().map(Event::until_ms).max().unwrap_or(0)
     }
 
-    /// The names of what strikes in this scenario, work longer than the lease included.
+    /// Returns the names of the nemeses in this scenario, including work that outlasts the lease.
     #[must_use]
     pub fn nemeses(&self) -> BTreeSet<&'static str> {
         let mut names: BTreeSet<_> = self.faults().map(|(_, _, fault)| fault.nemesis()).collect();
@@ -254,16 +254,17 @@ impl Scenario {
         false
     }
 
-    /// The same scenario with another lease, all times in proportion.
+    /// Returns the scenario with another lease, and all times in proportion.
     #[must_use]
     pub fn scaled(&self, lease_ms: u64) -> Self {
         let scale = |ms: u64| ms * lease_ms / self.lease_ms.max(1);
         self.mapped(lease_ms, scale)
     }
 
-    /// The same scenario with all times rounded to multiples of a sixth of the lease.
+    /// Returns the scenario with all times rounded to multiples of a sixth of the lease.
     ///
-    /// Times that close together on a real server would be decided by the machine's mood.
+    /// The order of events closer than that would depend on scheduling delays of the machine, on a real
+    /// server.
     #[must_use]
     pub fn snapped(&self) -> Self {
         let grid = (self.lease_ms / 6).max(1);
@@ -294,7 +295,7 @@ impl Scenario {
         }
     }
 
-    /// The scenario as JSON, one event a line.
+    /// Returns the scenario as JSON, with one event per line.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut head = self.clone();

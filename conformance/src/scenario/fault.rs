@@ -1,148 +1,146 @@
-//! What can go wrong: in client processes, on their links, at the servers.
+//! Faults: in client processes, on their links, at the servers.
 
 use super::nemesis::DRIFT_PPM_MAX;
 use crate::history::OpId;
 use serde::{Deserialize, Serialize};
 
-/// What can go wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
     /// The client process is not scheduled; clocks, timers and the network run on.
     Pause {
-        /// Which process.
+        /// The client process.
         host: u8,
     },
-    /// The client's machine is suspended: its process does not run and its monotonic clock stands
-    /// still.
+    /// The client's machine is suspended: its process does not run and its monotonic clock stands still.
     Suspend {
-        /// Which process.
+        /// The client process.
         host: u8,
     },
     /// Messages of one direction take longer; later ones wait behind them.
     Delay {
-        /// Whose link.
+        /// The client whose link is slow.
         host: u8,
-        /// To which node; to all if not said.
+        /// The node at the other end; all nodes by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<u8>,
-        /// Which way.
+        /// Direction of the slow messages.
         direction: Direction,
-        /// How much longer, in milliseconds.
+        /// Additional delay, in milliseconds.
         by_ms: u64,
     },
-    /// The first message of the span ends the connection.
+    /// The first message during the fault breaks the connection.
     Cut {
-        /// Whose connection.
+        /// The client of the connection.
         host: u8,
-        /// To which node; to each if not said.
+        /// The node at the other end; every node by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<u8>,
-        /// What is lost with it.
+        /// Message that is lost with the connection.
         lost: Lost,
     },
-    /// Nothing passes; what is sent arrives after the span, as TCP sends it again.
+    /// No message arrives. Messages sent during the fault arrive at its end, as with TCP retransmission.
     Partition {
-        /// Whose link.
+        /// The client that is cut off.
         host: u8,
-        /// To which node; to all if not said.
+        /// The node at the other end; all nodes by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<u8>,
-        /// Which way; both if not said.
+        /// Direction without messages; both by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
     },
-    /// A gate on the link: from its beginning on so many messages pass, later ones wait for the end of
-    /// the span, or of an operation. What a client has then heard and what it has not is no matter of
-    /// time.
+    /// A gate on the link: `after` messages pass, later ones wait until the fault or an operation ends. So it
+    /// does not depend on timing which messages have arrived.
     Hold {
-        /// Whose link.
+        /// The client of the link.
         host: u8,
-        /// To which node; to each if not said.
+        /// The node at the other end; every node by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<u8>,
-        /// Which way.
+        /// Direction of the gate.
         direction: Direction,
-        /// How many messages pass.
+        /// Number of messages that pass.
         #[serde(default)]
         after: u32,
-        /// The operation whose end opens the gate early.
+        /// Operation whose end opens the gate early.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<OpId>,
     },
-    /// The client process dies; after the span it starts anew.
+    /// The client process crashes; at the end of the fault it starts again.
     Crash {
-        /// Which process.
+        /// The client process.
         host: u8,
     },
     /// The monotonic clock of the client process gains or loses.
     Drift {
-        /// Which process.
+        /// The client process.
         host: u8,
         /// Microseconds gained per second.
         ppm: i64,
     },
-    /// The wall clock of the client process is set, for good.
+    /// The wall clock of the client process jumps, permanently.
     WallClock {
-        /// Which process.
+        /// The client process.
         host: u8,
-        /// How far forward, in milliseconds; back if negative.
+        /// Distance of the jump in milliseconds; backwards if negative.
         by_ms: i64,
     },
-    /// The node serves nobody; what it was sent is executed after the span.
+    /// The node is paused; at the end of the fault it executes the requests that have arrived.
     NodePause {
-        /// Which node.
+        /// The node.
         node: u8,
     },
-    /// The node dies; after the span it is back.
+    /// The node crashes; at the end of the fault it is back.
     NodeCrash {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// Whether it has its data then.
+        /// True if it comes back with its data.
         keeps: bool,
     },
-    /// The node answers every request with an error and executes none.
+    /// The node replies to every request with an error and executes none.
     AnswerError {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// Which error.
+        /// The error.
         error: ServerError,
     },
-    /// The node forgets all scripts.
+    /// The node loses all cached scripts.
     FlushScripts {
-        /// Which node.
+        /// The node.
         node: u8,
     },
-    /// The clock of the node is set, for good.
+    /// The clock of the node jumps, permanently.
     NodeClock {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// How far forward, in milliseconds; back if negative.
+        /// Distance of the jump in milliseconds; backwards if negative.
         by_ms: i64,
     },
     /// The clock of the node gains or loses.
     NodeDrift {
-        /// Which node.
+        /// The node.
         node: u8,
         /// Microseconds gained per second.
         ppm: i64,
     },
-    /// The clock of the node stands still, and goes on from there after the span.
+    /// The clock of the node stands still, and continues from there at the end of the fault.
     NodeFreeze {
-        /// Which node.
+        /// The node.
         node: u8,
     },
     /// The node evicts the key of the lock.
     Evict {
-        /// Which node.
+        /// The node.
         node: u8,
     },
-    /// During the span nothing reaches the replica; then the master dies and the replica takes over.
+    /// During the fault the replica receives no writes; then the master crashes and the replica takes over.
     FailOver,
-    /// During the span the replica serves one client as a master and the old master the others; then
+    /// During the fault the replica serves one client as a master, and the old master serves the others; then
     /// the old master follows the new one.
     SplitBrain {
-        /// The client that sees the new master.
+        /// The client that reaches the new master.
         host: u8,
     },
 }
@@ -157,36 +155,36 @@ pub enum Direction {
     Replies,
 }
 
-/// What a cut connection takes with it.
+/// Message that is lost with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lost {
     /// The request: it never arrives.
     Request,
-    /// The reply: the request was executed, nobody hears of it.
+    /// The reply: the request was executed, but the client does not learn it.
     Reply,
-    /// The request for now: it arrives and is executed at the end of the span.
+    /// The request, for now: it arrives and is executed at the end of the fault.
     Late,
 }
 
-/// An error that a server answers in a state that passes.
+/// A transient error of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerError {
-    /// It reads its data after a start.
+    /// The server is loading its data.
     Loading,
     /// A script has been running for too long.
     Busy,
-    /// It has become a replica.
+    /// The server has become a replica.
     ReadOnly,
-    /// Its memory is full.
+    /// The server has reached its memory limit.
     Oom,
-    /// It is a replica without a master.
+    /// The server is a replica without a master.
     MasterDown,
 }
 
 impl ServerError {
-    /// All of them.
+    /// All of these errors.
     pub const ALL: [Self; 5] = [
         Self::Loading,
         Self::Busy,
@@ -195,7 +193,7 @@ impl ServerError {
         Self::MasterDown,
     ];
 
-    /// The code of the error.
+    /// Returns the code of the error.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -208,31 +206,31 @@ impl ServerError {
     }
 }
 
-/// What a backend must be able to do for a scenario.
+/// Capability of a backend that a scenario may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// To offer several servers that know nothing of each other.
+    /// Several independent servers.
     SeveralNodes,
-    /// To offer a master with replicas, and to fail over.
+    /// A master with replicas, and failovers.
     Replicas,
-    /// To kill a server and to start it again.
+    /// Killing and restarting a server.
     NodeCrash,
-    /// To answer errors in a server's name.
+    /// Error replies in place of a server's.
     ErrorReplies,
-    /// To make a server forget its scripts, or a key.
+    /// Flushing a server's scripts, and evicting a key.
     Forgetting,
-    /// To set and to bend the clock of a server.
+    /// Setting a server's clock, and changing its rate.
     NodeClock,
-    /// To pause a client.
+    /// Pausing a client.
     ClientPause,
-    /// To bend the clock of a client, and to stop it.
+    /// Changing the rate of a client's clock, and stopping it.
     ClientClock,
-    /// To set the wall clock of a client.
+    /// Setting a client's wall clock.
     ClientWallClock,
 }
 
 impl Capability {
-    /// The capability in words.
+    /// Returns a description of the capability.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -298,19 +296,19 @@ impl Fault {
         }
     }
 
-    /// The client process that it strikes, if it strikes one.
+    /// Returns the client process that the fault strikes, if any.
     #[must_use]
     pub fn host(mut self) -> Option<u8> {
         self.host_mut().copied()
     }
 
-    /// The node that it concerns, if it is one.
+    /// Returns the node that the fault concerns, if it is a single one.
     #[must_use]
     pub fn node(mut self) -> Option<u8> {
         self.node_mut().copied()
     }
 
-    /// The same with another client process, if it strikes one.
+    /// Returns the same fault with another client process.
     #[must_use]
     pub fn with_host(mut self, to: impl FnOnce(u8) -> u8) -> Self {
         if let Some(host) = self.host_mut() {
@@ -319,7 +317,7 @@ impl Fault {
         self
     }
 
-    /// The same with another node, if it concerns one.
+    /// Returns the same fault with another node.
     #[must_use]
     pub fn with_node(mut self, to: impl FnOnce(u8) -> u8) -> Self {
         if let Some(node) = self.node_mut() {
@@ -328,7 +326,7 @@ impl Fault {
         self
     }
 
-    /// The same on all links, if it is one of the network.
+    /// Returns the same fault on all links, if it is a network fault.
     #[must_use]
     pub fn on_all_links(mut self) -> Self {
         if let Self::Delay { node, .. }
@@ -341,7 +339,7 @@ impl Fault {
         self
     }
 
-    /// The same with other durations, those of its own; its span is the event's.
+    /// Returns the same fault with mapped durations. Its own duration belongs to the event.
     #[must_use]
     pub fn map_ms(mut self, map: impl Fn(u64) -> u64) -> Self {
         match &mut self {
@@ -370,7 +368,7 @@ impl Fault {
         self
     }
 
-    /// The same, half as strong.
+    /// Returns the same fault, half as strong.
     #[must_use]
     pub fn weaker(mut self) -> Self {
         if let Self::Drift { ppm, .. } | Self::NodeDrift { ppm, .. } = &mut self {
@@ -379,7 +377,7 @@ impl Fault {
         self.map_ms(|ms| ms / 2)
     }
 
-    /// Whether it is over as soon as it has struck, so that its span means nothing.
+    /// Returns true if the fault has no duration.
     #[must_use]
     pub const fn is_instant(self) -> bool {
         matches!(
@@ -391,7 +389,7 @@ impl Fault {
         )
     }
 
-    /// What a backend must be able to do for it.
+    /// Returns the capability that a backend needs for it.
     #[must_use]
     pub const fn needs(self) -> Option<Capability> {
         match self {
@@ -414,7 +412,7 @@ impl Fault {
         }
     }
 
-    /// The nemesis that makes such faults.
+    /// Returns the name of the nemesis that generates such faults.
     #[must_use]
     pub const fn nemesis(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! From a seed to a scenario. proptest's strategies say what there can be; the seed alone decides
-//! what there is.
+//! Generates a scenario from a seed. proptest strategies define the possible scenarios; the seed alone
+//! selects one.
 //!
-//! Seeds take turns: one without faults, one for each nemesis alone, some with several at once. So
-//! each row of the verdict matrix gets its share of runs.
+//! Seeds take turns: one without faults, one for each nemesis alone, some with several at once. So each row
+//! of the verdict matrix gets its share of runs.
 
 use super::{
     Event, Fault, Happening, Op, Scenario, Schedule, Topology,
@@ -22,15 +22,15 @@ use proptest::{
 /// The lease of generated scenarios, in milliseconds.
 pub const LEASE_MS: u64 = 30_000;
 
-/// How often the turn of several nemeses at once comes while each comes alone once: that is where
-/// the most happens.
+/// Number of turns with several nemeses per round in which each nemesis has one turn alone. Mixed turns find
+/// the most violations.
 const MIXED_TURNS: usize = 5;
 
-/// So many of these turns draw from all nemeses. The others draw from those under which a lock keeps its promises, since a
-/// run in which something else strikes as well can hardly convict it.
+/// Number of these turns that draw from all nemeses. The others draw from the nemeses under which the lock
+/// keeps its promises: a run with any other fault can hardly convict the lock.
 const OPEN_TURNS: usize = 1;
 
-/// Makes scenarios; building the strategies once is cheaper than once per seed.
+/// Generator of scenarios. It builds the strategies once, which is cheaper than once per seed.
 pub struct Generator {
     turns: Vec<BoxedStrategy<Scenario>>,
 }
@@ -42,20 +42,19 @@ impl Default for Generator {
 }
 
 impl Generator {
-    /// A generator for a mutex on one node, see [`of`](Self::of).
+    /// Makes a generator for a mutex on one node; see [`of`](Self::of).
     #[must_use]
     pub fn new(only: Option<&str>) -> Self {
         Self::of(Promises::mutex_on_one_node(), only)
     }
 
-    /// A generator for locks of this kind that takes turns, or one that stays with the nemesis of a
-    /// given name.
+    /// Makes a generator for locks with these promises. With `only` all turns use the nemesis of this name.
     #[must_use]
     pub fn of(promises: Promises, only: Option<&str>) -> Self {
         Self::within(promises, only, |_| true)
     }
 
-    /// The same, where most turns of several nemeses at once draw from those whose names are `within` the promise.
+    /// Makes a generator whose mixed turns mostly draw from the nemeses for which `within` returns true.
     #[must_use]
     pub fn within(promises: Promises, only: Option<&str>, within: impl Fn(&str) -> bool) -> Self {
         let striking = || Self::nemeses(promises.topology);
@@ -80,22 +79,22 @@ impl Generator {
         }
     }
 
-    /// The nemeses that can strike on these servers, in the order of their turns.
+    /// Returns the nemeses that can strike on these servers, in the order of their turns.
     pub fn nemeses(topology: Topology) -> impl Iterator<Item = &'static dyn Nemesis> {
         let all = NEMESES.iter().copied();
         all.filter(move |nemesis| nemesis.applies(topology))
     }
 
-    /// Whether there is anything to generate: not if the only nemesis does not apply.
+    /// Returns true if there is nothing to generate, because the only nemesis does not apply.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// The scenario of a seed.
+    /// Generates the scenario of a seed.
     ///
     /// # Panics
-    /// If the generator was made for a nemesis that does not exist.
+    /// If the generator was made for an unknown nemesis.
     #[must_use]
     pub fn scenario(&self, seed: u64) -> Scenario {
         let turns = u64::try_from(self.turns.len()).unwrap_or(1);
@@ -108,7 +107,7 @@ impl Generator {
             ..Config::default()
         };
         let mut runner = TestRunner::new_with_rng(config, rng);
-        // A strategy without filters never refuses.
+        // A strategy without filters always produces a value.
         let tree = self.turns[turn].new_tree(&mut runner);
         let mut scenario = tree.map_or_else(|why| unreachable!("{why}"), |tree| tree.current());
         scenario.seed = seed;
@@ -142,7 +141,7 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.3),
     );
-    // A near network, or a slow one: a lease in thirty round trips.
+    // A fast network, or a slow one with 30 one-way delays per lease.
     let latency_ms = prop_oneof![2 => 0..4_u64, 1 => 100..LEASE_MS / 30];
     (shape, workload, strikes, latency_ms, schedule)
         .prop_map(
@@ -197,13 +196,12 @@ const fn ms(units: u64) -> u64 {
     units * LEASE_MS / UNITS_PER_LEASE
 }
 
-/// Up to so many messages of an operation are aimed at.
+/// Number of an operation's first messages at which faults are aimed.
 const MESSAGES: u64 = 5;
 
-/// Every other fault begins together with an operation, or some messages later: that is where it
-/// hurts. Where clients mostly go to the resource, half of those that make them late meet them on their
-/// way there, and last until it is the next one's turn.
-/// On average a message takes half of what it may take.
+/// Moves every other fault to the start of an operation, or some messages later, where faults do the most
+/// harm. If holders mostly access the resource, half of the faults that delay clients strike before an
+/// access, and last until the next holder's access. On average a message takes half of the maximal latency.
 fn aimed(
     (at, fault): (u64, Happening),
     ops: &[(u64, Happening)],
@@ -214,7 +212,7 @@ fn aimed(
         Happening::Fault { fault, .. } if at.is_multiple_of(ms(2)) => (fault, fault.host()),
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
-    // What befalls a node befalls whoever comes next.
+    // A fault of a node strikes the next operation of any client.
     let theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
         Happening::Op { actor, op } => {
             let ahead = begins >= at && host.is_none_or(|host| host == actor.host);
@@ -242,10 +240,10 @@ fn aimed(
     }
 }
 
-/// So many units after the end of a lease the next one is at the resource.
+/// Largest distance, in units, between the end of a lease and the next holder's access.
 const AFTER: u64 = 32;
 
-/// The fault, if it ends, ends a while after the lease of the client that it strikes.
+/// Extends a fault with a duration past the lease of the client that it strikes.
 fn until_the_next(
     begins: u64,
     fault: Happening,
@@ -268,7 +266,7 @@ fn until_the_next(
     Happening::Fault { for_ms, fault }
 }
 
-/// Whether a client is late for as long as the fault lasts.
+/// Returns true if the fault delays a client for its whole duration.
 const fn lasts(fault: Fault) -> bool {
     matches!(
         fault,
@@ -276,7 +274,7 @@ const fn lasts(fault: Fault) -> bool {
     )
 }
 
-/// Whether what a client has begun ends late because of it.
+/// Returns true if the fault makes operations that have started end later.
 const fn makes_late(fault: Fault) -> bool {
     matches!(
         fault,
@@ -285,10 +283,10 @@ const fn makes_late(fault: Fault) -> bool {
 }
 
 impl Strike {
-    /// The fault as an event, if it can strike there.
+    /// Returns the fault as an event, if it can strike on these servers.
     fn event(self, hosts: u8, topology: Topology) -> Option<(u64, Happening)> {
         let servers = topology.servers();
-        // Where such spans overlap they would add up past the bound.
+        // Where drifts overlap, their rates would add up past the bound.
         let fault = self.fault;
         let nowhere = fault.host().is_some_and(|host| host >= hosts)
             || fault.node().is_some_and(|node| node >= servers);

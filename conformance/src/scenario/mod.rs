@@ -1,4 +1,4 @@
-//! What a run is made of: events, the strategies that generate them, the passes that shrink them.
+//! Scenarios: their events, the strategies that generate them, the passes that shrink them.
 
 mod event;
 mod fault;

@@ -1,77 +1,77 @@
-//! What an actor can do.
+//! Operations of an actor.
 
 use crate::history::Mode;
 use serde::{Deserialize, Serialize};
 
-/// What an actor can do. What makes no sense in its state (releasing without a grant, acquiring
-/// with one a lock that nobody may take twice) is skipped, and so is what its lock does not offer.
+/// An operation of an actor. The player skips an operation that does not apply (a release without a grant, a
+/// second acquisition of a lock that is not reentrant) or that the lock does not offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     Try {
-        /// How.
+        /// Mode of the lock.
         #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
         mode: Mode,
     },
-    /// Takes the lock, waiting for it.
+    /// Acquires the lock, waiting for it.
     Acquire {
-        /// How.
+        /// Mode of the lock.
         #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
         mode: Mode,
-        /// The longest wait in milliseconds.
+        /// Longest wait, in milliseconds.
         wait_ms: u64,
     },
-    /// Like `Acquire`, but the future is dropped at its k-th poll, if it gets there.
+    /// Like `Acquire`, but the future is dropped at its k-th poll if it is still pending.
     Cancelled {
-        /// How.
+        /// Mode of the lock.
         #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
         mode: Mode,
-        /// The longest wait in milliseconds.
+        /// Longest wait, in milliseconds.
         wait_ms: u64,
-        /// How often the future is polled at most.
+        /// Number of polls until the drop.
         polls: u32,
     },
     /// Extends the latest grant by the lease.
     Renew,
     /// Like `Renew`, but the future is dropped at its k-th poll.
     CancelledRenew {
-        /// How often the future is polled at most.
+        /// Number of polls until the drop.
         polls: u32,
     },
-    /// Gives the latest grant back.
+    /// Releases the latest grant.
     Release,
     /// Like `Release`, but the future is dropped at its k-th poll.
     CancelledRelease {
-        /// How often the future is polled at most.
+        /// Number of polls until the drop.
         polls: u32,
     },
     /// Drops the guard of the latest grant.
     Drop,
     /// Reads the protected resource and writes it, unless the lease is about to end.
     Access,
-    /// Sets a latch or a stock up.
+    /// Sets up a latch or a stock.
     SetUp,
-    /// Asks to be among the first N.
+    /// Asks for a place among the first N.
     Admit,
-    /// Asks for the same once more, under the name under which it asked last. Skipped if it did not.
+    /// Asks again, under the name of the latest `Admit`. Skipped if there was none.
     AdmitAgain,
     /// Counts a latch down by one.
     CountDown,
-    /// Waits until a latch stands at 0.
+    /// Waits until a latch is at 0.
     Await {
-        /// The longest wait in milliseconds.
+        /// Longest wait, in milliseconds.
         wait_ms: u64,
     },
 }
 
 impl Op {
-    /// Takes a mutex if it is free.
+    /// Acquires a mutex if it is free.
     pub const TRY: Self = Self::Try {
         mode: Mode::Exclusive,
     };
 
-    /// Takes a mutex, waiting for it.
+    /// Returns the operation that acquires a mutex, waiting for it.
     #[must_use]
     pub const fn acquire(wait_ms: u64) -> Self {
         Self::Acquire {
@@ -80,7 +80,7 @@ impl Op {
         }
     }
 
-    /// How it takes the lock, if it does.
+    /// Returns the mode of an acquisition.
     #[must_use]
     pub const fn mode(self) -> Option<Mode> {
         match self {
@@ -101,7 +101,7 @@ impl Op {
         }
     }
 
-    /// Whether it gives a grant back.
+    /// Returns true if the operation releases a grant.
     #[must_use]
     pub const fn gives_back(self) -> bool {
         matches!(
@@ -110,7 +110,7 @@ impl Op {
         )
     }
 
-    /// The same with other durations.
+    /// Returns the same operation with mapped durations.
     #[must_use]
     pub fn map_ms(mut self, map: impl Fn(u64) -> u64) -> Self {
         if let Self::Acquire { wait_ms, .. }
@@ -122,7 +122,7 @@ impl Op {
         self
     }
 
-    /// Simpler operations that may do as well, the nearest one first.
+    /// Returns simpler operations that may fail too, the most similar one first.
     #[must_use]
     pub fn simpler(self) -> Vec<Self> {
         match self {

@@ -1,31 +1,30 @@
-//! Makes a failing scenario small, keeping the property that it breaks.
+//! Shrinks a failing scenario while it breaks the same property.
 //!
-//! proptest shrinks the random choices behind a scenario; these passes shrink the scenario itself,
-//! which ends much smaller: fewer faults, fewer clients, fewer events, weaker faults, round
-//! numbers. Since all draws of a run are named by their purpose, dropping one event leaves the
-//! rest of the run as it was.
+//! proptest shrinks the random choices behind a scenario. These passes shrink the scenario itself, which ends
+//! much smaller: fewer faults, fewer clients, fewer events, weaker faults, round numbers. All draws of a run
+//! are named by their purpose, so dropping one event leaves the rest of the run as it was.
 
 use super::{Event, Happening, Scenario, Schedule, Topology};
 use crate::{history::OpId, simulation::chance};
 use std::collections::BTreeMap;
 
-/// The most runs that one shrinking may take.
+/// Largest number of runs of one shrinking.
 const RUNS_MAX: u32 = 3_000;
-/// Events that a reader takes in at once. What has more is tried harder.
+/// Number of events that a reader grasps at a glance. Larger scenarios get more attempts.
 pub(crate) const EVENTS_READABLE: usize = 8;
-/// Other draws under which a scenario is played again that does without an event.
+/// Number of other draws under which a scenario without an event is played again.
 const OTHER_DRAWS: u64 = 8;
 
-/// A scenario that was made small.
+/// A shrunk scenario.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The small scenario; it still fails.
+    /// The shrunk scenario, which still fails.
     pub scenario: Scenario,
-    /// How many runs it took.
+    /// Number of runs that the shrinking took.
     pub runs: u32,
 }
 
-/// Shrinks a scenario as long as `fails` says that it still fails in the same way.
+/// Shrinks a scenario. `fails` returns true if a candidate still fails in the same way.
 pub fn shrink(scenario: &Scenario, fails: impl FnMut(&Scenario) -> bool) -> Shrunk {
     let mut search = Search {
         best: scenario.clone(),
@@ -48,12 +47,12 @@ struct Search<F> {
     best: Scenario,
     fails: F,
     runs: u32,
-    /// Whether times were rounded: once is enough, and rounding up would undo what compacting does.
+    /// True if times were rounded. Rounding again would undo the pass that compacts them.
     rounded: bool,
 }
 
 impl<F: FnMut(&Scenario) -> bool> Search<F> {
-    /// All passes, until none of them helps.
+    /// Applies all passes until none of them helps.
     fn settle(&mut self) {
         loop {
             let before = self.best.clone();
@@ -73,7 +72,8 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
-    /// Drops one event, or two that lie apart, under the same draws or others: whether that did it.
+    /// Drops one event, or two separate ones, under the same draws or others; true if the scenario still
+    /// fails.
     fn try_harder(&mut self) -> bool {
         let count = self.best.events.len();
         let pairs =
@@ -103,7 +103,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         false
     }
 
-    /// Takes a candidate if it is another one and still fails.
+    /// Accepts a candidate if it differs and still fails.
     fn offer(&mut self, mut candidate: Scenario) -> bool {
         candidate.events.sort_by_key(|event| event.at_ms);
         if candidate == self.best || self.runs >= RUNS_MAX {
@@ -147,7 +147,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
-    /// Drops runs of events, long ones first (delta debugging).
+    /// Drops sequences of events, long ones first (delta debugging).
     fn drop_events(&mut self) {
         let mut chunk = self.best.events.len().div_ceil(2);
         while chunk > 0 {
@@ -163,7 +163,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
-    /// Moves what happens to one node to another, and does with fewer nodes.
+    /// Moves the faults of one node to another, and reduces the number of nodes.
     fn merge_nodes(&mut self) {
         let count = self.best.topology.servers();
         for node in (1..count).rev() {
@@ -179,7 +179,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
                 }
             }
         }
-        // A lock on several nodes stays one.
+        // A lock on several nodes keeps several nodes.
         for nodes in count.min(2)..count {
             let candidate = Scenario {
                 topology: match self.best.topology {
@@ -215,7 +215,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         });
     }
 
-    /// Offers a change to one event after the other.
+    /// Offers a change of each event, one after another.
     fn each(&mut self, change: impl Fn(&mut Event)) {
         for index in 0..self.best.events.len() {
             let mut events = self.best.events.clone();
@@ -253,7 +253,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         });
     }
 
-    /// Rounds all times, and then single ones, to parts of the lease: the coarsest that will do.
+    /// Rounds all times together, then each alone, to the coarsest part of the lease that still fails.
     fn round(&mut self) {
         for parts in [1, 2, 6, 30] {
             let grid = (self.best.lease_ms / parts).max(1);
@@ -266,7 +266,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
-    /// Moves everything from some event on to an earlier time.
+    /// Moves all events from some event on to an earlier time.
     fn compact(&mut self) {
         for index in 0..self.best.events.len() {
             let events = &self.best.events;
@@ -290,7 +290,8 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
-    /// Numbers clients and events from 0; the draws change with the names, so this may fail.
+    /// Renumbers clients and events from 0. The draws change with the names, so the scenario may stop
+    /// failing.
     fn renumber(&mut self) {
         let mut events = self.best.events.clone();
         for (event, id) in events.iter_mut().zip(0 as OpId..) {
@@ -332,7 +333,7 @@ mod tests {
 
     #[test]
     fn only_what_the_failure_needs_stays() {
-        // "Fails" if somebody is paused for a third of the lease before somebody else releases.
+        // The predicate holds if a client is paused for a third of the lease before another client releases.
         let fails = |scenario: &Scenario| {
             scenario.faults().any(|(from, to, fault)| {
                 let releases = scenario.ops().any(|(event, actor, op)| {

@@ -1,4 +1,4 @@
-//! Events in words, as scripts of counterexamples show them.
+//! Descriptions of events, as the scripts of counterexamples show them.
 
 use super::{Direction, Fault, Happening, Lost, Op, Topology};
 use crate::history::{Actor, Mode};
@@ -24,7 +24,7 @@ impl fmt::Display for Topology {
     }
 }
 
-/// A duration in milliseconds as people write it: `250 ms`, `7.5 s`.
+/// A duration in milliseconds, printed as `250 ms` or `7.5 s`.
 struct Ms(u64);
 
 impl fmt::Display for Ms {
@@ -37,7 +37,7 @@ impl fmt::Display for Ms {
     }
 }
 
-/// A node in the middle of a sentence.
+/// A node within a sentence.
 struct To(Option<u8>);
 
 impl fmt::Display for To {
@@ -47,7 +47,7 @@ impl fmt::Display for To {
     }
 }
 
-/// A node's name: `n1`.
+/// The name of a node: `n1`.
 pub(crate) struct Node(pub(crate) u8);
 
 impl fmt::Display for Node {
@@ -56,7 +56,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// How something is locked, after the verb.
+/// The mode of an acquisition, printed after the verb.
 pub(crate) struct How(pub(crate) Mode);
 
 impl fmt::Display for How {
@@ -95,7 +95,7 @@ impl fmt::Display for Op {
             }
             Self::Drop => f.write_str("drops its guard"),
             Self::Access => f.write_str("accesses the resource"),
-            Self::SetUp => f.write_str("sets it up"),
+            Self::SetUp => f.write_str("sets up the lock"),
             Self::Admit => f.write_str("asks to be admitted"),
             Self::AdmitAgain => f.write_str("asks again to be admitted"),
             Self::CountDown => f.write_str("counts down"),
@@ -119,7 +119,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Writes a fault, with its span if that is of interest.
+/// Writes a fault, with its duration if it is given.
 fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::Result {
     let client = Actor::on(fault.host().unwrap_or(0));
     let span = for_ms.map_or_else(String::new, |ms| format!(" for {}", Ms(ms)));
@@ -149,7 +149,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
             let what = match lost {
                 Lost::Request => "its request lost",
                 Lost::Reply => "its request executed, the reply lost",
-                Lost::Late => "its request executed at the end of the span",
+                Lost::Late => "its request executed at the end of the fault",
             };
             write!(
                 f,
@@ -162,7 +162,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
         } => match direction {
             None => write!(
                 f,
-                "nothing passes between {client} and its server{}{span}",
+                "no message passes between {client} and its server{}{span}",
                 To(node)
             ),
             Some(way) => write!(f, "no {way} of {client}{} pass{span}", To(node)),
@@ -191,7 +191,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
         Fault::AnswerError { node, error } => {
             write!(f, "{} answers {}{span}", Node(node), error.code())
         }
-        Fault::FlushScripts { node } => write!(f, "{} forgets its scripts", Node(node)),
+        Fault::FlushScripts { node } => write!(f, "{} loses its scripts", Node(node)),
         Fault::NodeClock { node, by_ms } => {
             write!(f, "the clock of {} jumps {}", Node(node), Jump(by_ms))
         }
@@ -203,7 +203,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
         Fault::FailOver => match for_ms {
             Some(ms) => write!(
                 f,
-                "the replica hears nothing for {}, then the master crashes and the replica takes over",
+                "the replica receives no writes for {}, then the master crashes and the replica takes over",
                 Ms(ms)
             ),
             None => f.write_str("a failover"),
@@ -211,13 +211,13 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
         Fault::SplitBrain { .. } => {
             write!(
                 f,
-                "{client} alone sees a replica promoted beside its master{span}"
+                "only {client} reaches a replica that is promoted beside its master{span}"
             )
         }
     }
 }
 
-/// How many messages have passed before.
+/// Number of messages that pass before the gate.
 struct Passed(u32);
 
 impl fmt::Display for Passed {

@@ -1,5 +1,5 @@
-//! What actors do, by kind of lock: rounds of taking, using and giving back, or what a counter or a
-//! latch is for. Times are in units.
+//! Workloads per kind of lock: rounds of acquiring, using and releasing it, or calls on a counter or a latch.
+//! Times are in units.
 
 use super::{Op, nemesis::HOSTS_MAX};
 use crate::{
@@ -8,15 +8,15 @@ use crate::{
 };
 use proptest::{collection::vec, prelude::*};
 
-/// The rounds of every actor, and how they are to be read.
+/// The rounds of every actor, for a kind of lock.
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     kind: Kind,
-    /// Somebody has to set it up.
+    /// A client has to set the lock up.
     set_up: bool,
-    /// Who asks says who it is.
+    /// Clients ask under a name.
     named: bool,
-    /// Whether holders mostly go to the resource.
+    /// True if holders mostly access the resource.
     visits: bool,
     cycles: Vec<Vec<Cycle>>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Workload {
 struct Cycle {
     gap: u64,
     how: How,
-    /// Decides the mode, where there are several.
+    /// Selects the mode of a lock with several modes.
     mode: u8,
     hold: u64,
     extra: Extra,
@@ -40,21 +40,21 @@ enum How {
     Cancel(u64, u32),
 }
 
-/// What is done while the lock is held.
+/// Operations while the lock is held.
 #[derive(Clone, Copy, Debug)]
 enum Extra {
     Nothing,
     Renew,
     RenewTwice,
-    /// About when the lease ends, so long after it was asked for.
+    /// An extension near the end of the lease, this long after the acquisition.
     RenewLate(u64),
     CancelledRenew(u32),
     Access,
-    /// The holder takes it again, and gives that back.
+    /// The holder acquires the lock again, and releases that level.
     Nested,
 }
 
-/// The most rounds of an actor.
+/// Numbers of rounds of an actor.
 const ROUNDS: std::ops::Range<usize> = 2..6;
 
 pub(super) fn of(promises: Promises, overwork: bool) -> impl Strategy<Value = Workload> {
@@ -79,7 +79,7 @@ fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value =
         6 => (10..240_u64).prop_map(How::Wait),
         1 => (10..240_u64, 1..8_u32).prop_map(|(wait, polls)| How::Cancel(wait, polls)),
     ];
-    // Near the end of the lease is where checks and acts fall apart.
+    // Holding times near the end of the lease are where a check and its action drift apart.
     let short = prop_oneof![5 => 0..80_u64, 1 => 108..120_u64];
     let hold = if overwork {
         prop_oneof![1 => short, 1 => 121..220_u64].boxed()
@@ -145,13 +145,13 @@ impl Cycle {
 }
 
 impl Workload {
-    /// Whether holders mostly go to the resource.
+    /// Returns true if holders mostly access the resource.
     pub(super) const fn visits(&self) -> bool {
         self.visits
     }
 
-    /// What the n-th actor does, and when; durations in units. `kept`: its last grant is never given
-    /// back.
+    /// Returns the operations of the n-th actor with their times in units. With `kept` its last grant is
+    /// never released.
     pub(super) fn ops(&self, nth: usize, kept: bool) -> Vec<(u64, Op)> {
         let none = Vec::new();
         let cycles = self.cycles.get(nth).unwrap_or(&none);
@@ -170,8 +170,8 @@ impl Workload {
         }
     }
 
-    /// What is done once a round. Where something is to be set up, most begin with that, or nobody does; and
-    /// some do it later.
+    /// Returns one operation per round. For a lock that has to be set up, either most actors do that first or
+    /// none does; some actors do it later.
     fn spaced(&self, cycles: &[Cycle], op: impl Fn(&Cycle) -> Op) -> Vec<(u64, Op)> {
         let (mut at, mut ops) = (0, Vec::new());
         let first = self.cycles.first().and_then(|cycles| cycles.first());

@@ -1,4 +1,4 @@
-//! Client processes are paused, die, and have wrong clocks.
+//! Client processes that are paused, crash, or have wrong clocks.
 
 use super::{A, B, C, Fits::Locks, Fixed, Step, fault, op, releases, renews, takes, tries};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     scenario::{Direction, Fault, Op},
 };
 
-/// So many requests pass, the others wait until an operation is over.
+/// A gate: `after` requests pass, later ones wait until an operation ends.
 const fn held(at: u64, to: u64, host: u8, after: u32, until: Option<OpId>) -> Step {
     let direction = Direction::Requests;
     fault(
@@ -25,7 +25,7 @@ const fn held(at: u64, to: u64, host: u8, after: u32, until: Option<OpId>) -> St
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "holder-paused",
-        summary: "a holder is paused past its lease, then releases what another has; a third one asks",
+        summary: "a holder is paused past its lease and releases while another client holds the lock; a third client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -39,7 +39,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "holder-paused-then-renews",
-        summary: "a holder is paused past its lease, then extends what another has",
+        summary: "a holder is paused past its lease and extends while another client holds the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -52,7 +52,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "write-held-up",
-        summary: "a holder has read the resource; its write arrives when another holder has been there",
+        summary: "a holder reads the resource; its write arrives after another holder's access",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -65,7 +65,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "waiter-paused",
-        summary: "a waiter is paused while the holder releases; another waits as well",
+        summary: "a waiter is paused while the holder releases; another client waits too",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -79,7 +79,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "holder-dies",
-        summary: "a holder dies; who waits has it after the lease",
+        summary: "a holder crashes; a waiter acquires the lock after the lease",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -90,7 +90,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "holder-dies-and-comes-back",
-        summary: "a holder dies, starts anew and asks again like anybody else",
+        summary: "a holder crashes, restarts and acquires the lock again",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -103,7 +103,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "waiter-dies",
-        summary: "the first of two waiters dies; the second one has it when it is released",
+        summary: "the first of two waiters crashes; the second one acquires the lock when it is released",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -117,7 +117,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "heir-dies",
-        summary: "a waiter dies soon after it was given the lock; the next one has it after its lease",
+        summary: "a waiter crashes soon after it acquired the lock; the next waiter acquires it after the lease",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -130,7 +130,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "dies-between-two-commands",
-        summary: "of an acquisition in several commands only the first one arrives; its client dies",
+        summary: "an acquisition takes several commands; the client crashes after the first one",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -144,7 +144,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "wall-clock-set-back",
-        summary: "the wall clock of a holder is set back by two leases; it goes on as if nothing was",
+        summary: "the wall clock of a holder is set back by two leases; the holder does not notice",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -164,7 +164,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "wall-clock-of-a-waiter-is-fast",
-        summary: "the wall clock of a waiter is set two leases ahead; it has to wait all the same",
+        summary: "the wall clock of a waiter is set two leases ahead; it still has to wait",
         fits: Locks,
         steps: &[
             fault(0, 0, Fault::WallClock { host: B, by_ms: 12 }),
@@ -190,7 +190,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "read-held-up",
-        summary: "the read of a holder arrives between those of the next one and its write",
+        summary: "the late read of a holder arrives between the next holder's read and write",
         fits: Locks,
         steps: &[
             takes(0, A, 3),

@@ -1,4 +1,4 @@
-//! Nothing is broken: clients contend, work too long, change their minds.
+//! Contention without faults: clients compete, work too long, cancel calls.
 
 use super::{A, B, C, D, Fits::Locks, Fixed, op, releases, renews, second, takes, tries};
 use crate::{history::Mode, scenario::Op};
@@ -14,7 +14,7 @@ const fn gives_up(wait: u64, polls: u32) -> Op {
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "contention",
-        summary: "three clients take it in turns",
+        summary: "three clients acquire the lock in turns",
         fits: Locks,
         steps: &[
             takes(0, A, 6),
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "try-while-held",
-        summary: "a try while another holds it fails, one afterwards does not",
+        summary: "a try fails while another client holds the lock, and succeeds afterwards",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -39,7 +39,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "hand-over-with-accesses",
-        summary: "one holder after the other is at the resource",
+        summary: "one holder after another accesses the resource",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -52,7 +52,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "two-tasks",
-        summary: "two tasks of one process contend, and another process asks",
+        summary: "two tasks of one process and another process compete for the lock",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -67,7 +67,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "queue",
-        summary: "three wait, one after the other",
+        summary: "three clients wait, one after another",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -82,7 +82,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "work-too-long",
-        summary: "a holder releases when its lease is over and another has it; a third one asks",
+        summary: "a holder releases after its lease, while another client holds the lock; a third client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -95,13 +95,13 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "work-too-long-alone",
-        summary: "a holder releases when its lease is over, and nobody else has asked",
+        summary: "a holder releases after its lease; no other client has tried",
         fits: Locks,
         steps: &[takes(0, A, 3), releases(8, A), tries(9, B), releases(10, B)],
     },
     Fixed {
         name: "never-given-back",
-        summary: "a holder never releases; who waits has it after the lease",
+        summary: "a holder never releases; a waiter acquires the lock after the lease",
         fits: Locks,
         steps: &[takes(0, A, 3), takes(1, B, 15), releases(10, B)],
     },
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "renewed-too-late",
-        summary: "a holder extends a lease that is over, while another has it; a third one asks",
+        summary: "a holder extends after its lease, while another client holds the lock; a third client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -147,13 +147,13 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "renewed-too-late-alone",
-        summary: "a holder extends a lease that is over, and nobody else has asked",
+        summary: "a holder extends after its lease; no other client has tried",
         fits: Locks,
         steps: &[takes(0, A, 3), renews(8, A), tries(9, B), releases(11, B)],
     },
     Fixed {
         name: "guard-dropped",
-        summary: "a guard is dropped, and another takes it",
+        summary: "a guard is dropped, and another client acquires the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -164,7 +164,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "guard-dropped-too-late",
-        summary: "a guard is dropped when its lease is over and another has it; a third one asks",
+        summary: "a guard is dropped after its lease, while another client holds the lock; a third client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -177,7 +177,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "wait-in-vain",
-        summary: "a waiter asks for less than it takes, and then again",
+        summary: "a waiter's timeout is too short; then it waits again",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -189,7 +189,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "wait-given-up",
-        summary: "a waiter gives up, and the next one has it",
+        summary: "a waiter cancels its call, and the next waiter acquires the lock",
         fits: Locks,
         steps: &[
             tries(0, B),
@@ -203,7 +203,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "attempt-given-up",
-        summary: "an attempt at a free lock is given up; another takes it",
+        summary: "an acquisition of a free lock is cancelled; another client acquires the lock",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -215,7 +215,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "release-given-up",
-        summary: "a release is given up half-way; another takes it",
+        summary: "a release is cancelled half-way; another client acquires the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -226,7 +226,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "released-and-retaken",
-        summary: "one client takes and releases it again and again while another tries",
+        summary: "one client acquires and releases the lock again and again while another client tries",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -243,7 +243,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "released-without-having-it",
-        summary: "who did not get it releases nothing; the holder keeps it",
+        summary: "a client whose try failed releases nothing; the holder keeps the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -256,7 +256,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "long-work",
-        summary: "a holder works for more than two leases: a watchdog keeps it, or another has it in turn",
+        summary: "a holder works for more than two leases: a watchdog keeps the lock, or another client acquires it",
         fits: Locks,
         steps: &[
             takes(0, A, 3),

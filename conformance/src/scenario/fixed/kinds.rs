@@ -1,4 +1,4 @@
-//! What only some kinds of locks can do: enter again, share, count.
+//! Operations that only some kinds of locks have: re-entry, sharing, counting.
 
 use super::{
     A, B, C, D,
@@ -21,7 +21,7 @@ const fn reads(at: u64, host: u8, wait: u64) -> Step {
     )
 }
 
-/// Takes it as a reader if no writer has it.
+/// Acquires the lock as a reader if there is no writer.
 const READ: Op = Op::Try { mode: Mode::Shared };
 
 const fn apart(at: u64, to: u64, host: u8, node: u8) -> Step {
@@ -63,7 +63,7 @@ const fn reply_lost(at: u64, to: u64, host: u8) -> Step {
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "re-entry",
-        summary: "a holder enters twice and leaves twice; in between others stay out",
+        summary: "a holder enters twice and leaves twice; in between other clients cannot acquire the lock",
         fits: Reentrant,
         steps: &[
             takes(0, A, 3),
@@ -77,7 +77,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "re-entry-unanswered",
-        summary: "the reply to the second entry is lost; then the holder leaves and another asks",
+        summary: "the reply to the second entry is lost; then the holder leaves and another client tries",
         fits: Reentrant,
         steps: &[
             takes(0, A, 3),
@@ -91,7 +91,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "re-entry-too-late",
-        summary: "a holder enters again when its lease is over and another has the lock",
+        summary: "a holder enters again after its lease, while another client holds the lock",
         fits: Reentrant,
         steps: &[
             takes(0, A, 3),
@@ -104,7 +104,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "places-are-kept",
-        summary: "two wait for longer than anybody counts as alive without asking again; they are served in order",
+        summary: "two waiters wait for longer than the time after which a silent waiter counts as crashed; they are served in order",
         fits: Fair,
         steps: &[
             takes(0, A, 3),
@@ -124,7 +124,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "dead-in-the-middle",
-        summary: "of two waiters the second one dies; who comes a lease later does not wait behind it",
+        summary: "the second of two waiters crashes; a client that comes a lease later does not wait behind it",
         fits: Fair,
         steps: &[
             takes(0, A, 3),
@@ -144,7 +144,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "only-waiter-dies",
-        summary: "the only waiter dies, and nobody else comes",
+        summary: "the only waiter crashes, and no other client comes",
         fits: Fair,
         steps: &[
             takes(0, A, 3),
@@ -155,7 +155,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "numbers-while-the-clock-is-set-back",
-        summary: "the clock of a server is set back by two leases; the numbers go on rising",
+        summary: "the clock of a server is set back by two leases; fencing tokens still rise",
         fits: Fenced,
         steps: &[
             tries(0, A),
@@ -176,7 +176,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "numbers-of-readers-while-the-clock-is-set-back",
-        summary: "the clock of a server is set back; readers and writers go on in turn, and numbers rise",
+        summary: "the clock of a server is set back; readers and writers take turns, and fencing tokens still rise",
         fits: ReadWrite,
         steps: &[
             reads(0, A, 3),
@@ -223,7 +223,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "lost-by-one-of-several-alone",
-        summary: "a writer's key is evicted; later it extends its lease in vain, and nobody else has asked",
+        summary: "a writer's key is evicted; later its extension fails; no other client has tried",
         fits: ReadWrite,
         steps: &[
             takes(0, A, 3),
@@ -234,7 +234,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "lost-by-one-of-several",
-        summary: "a writer's key is evicted; later it extends its lease in vain, while another one waits",
+        summary: "a writer's key is evicted; later its extension fails, while another writer waits",
         fits: ReadWrite,
         steps: &[
             takes(0, A, 3),
@@ -246,7 +246,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "readers-together",
-        summary: "two readers share it, a writer waits for both",
+        summary: "two readers share the lock, a writer waits for both",
         fits: ReadWrite,
         steps: &[
             reads(0, A, 3),
@@ -260,7 +260,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "readers-after-a-writer",
-        summary: "two readers wait for a writer and then share it",
+        summary: "two readers wait for a writer and then share the lock",
         fits: ReadWrite,
         steps: &[
             takes(0, A, 3),
@@ -274,7 +274,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reader-dies",
-        summary: "of two readers one dies; the other one extends its lease and leaves; a writer waits",
+        summary: "one of two readers crashes; the other one extends its lease and leaves; a writer waits",
         fits: ReadWrite,
         steps: &[
             reads(0, A, 3),
@@ -289,7 +289,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reader-leaves-too-late",
-        summary: "a reader leaves when its lease is over and a writer has the lock; another one asks",
+        summary: "a reader leaves after its lease, while a writer holds the lock; another writer tries",
         fits: ReadWrite,
         steps: &[
             reads(0, A, 3),
@@ -302,7 +302,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "permits-shared",
-        summary: "one and two permits are taken of three; who wants one more waits",
+        summary: "two clients take one and two of three permits; a client that needs one more waits",
         fits: Semaphores(3),
         steps: &[
             permits(0, A, 1, 3),
@@ -315,7 +315,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "permits-of-the-dead",
-        summary: "the permits of a dead client are there again after its lease",
+        summary: "the permits of a crashed client are free after its lease",
         fits: Semaphores(3),
         steps: &[
             permits(0, A, 2, 3),
@@ -328,7 +328,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "permits-whose-lease-ends-first",
-        summary: "of two who have permits one has them longer, so it is the end of the other that is waited for",
+        summary: "one of two holders has a longer lease; a waiter waits for the end of the shorter one",
         fits: Semaphores(3),
         steps: &[
             permits(0, A, 1, 3),
@@ -340,7 +340,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "permits-given-back-too-late",
-        summary: "permits are given back when their lease is over and others have them; one more asks",
+        summary: "a holder releases its permits after their lease, while other clients hold them; one more client tries",
         fits: Semaphores(3),
         steps: &[
             permits(0, A, 3, 3),
@@ -352,7 +352,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "latch-opens",
-        summary: "three counts open it for two who wait",
+        summary: "three counts open the latch for two waiters",
         fits: Latches,
         steps: &[
             op(0, A, Op::SetUp),
@@ -366,7 +366,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "latch-count-unanswered",
-        summary: "the reply to a count is lost; the others go on counting",
+        summary: "the reply to a count is lost; the other clients go on counting",
         fits: Latches,
         steps: &[
             op(0, A, Op::SetUp),
@@ -380,7 +380,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "latch-set-again",
-        summary: "two set it one after the other, again when it counts and when it is open",
+        summary: "two clients set up the latch one after another, and again while it counts and when it is open",
         fits: Latches,
         steps: &[
             op(0, A, Op::SetUp),
@@ -397,7 +397,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "latch-counted-before-it-is-set",
-        summary: "one counts and one waits when there is no latch yet; then it is set and opens",
+        summary: "one client counts and one waits before the latch is set up; then it is set up and opens",
         fits: Latches,
         steps: &[
             op(0, A, Op::CountDown),
@@ -412,7 +412,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "latch-set-unanswered",
-        summary: "the reply to who sets it is lost; another sets it later",
+        summary: "the reply to the set-up is lost; another client sets the latch up later",
         fits: Latches,
         steps: &[
             op(0, A, Op::CountDown),
@@ -426,7 +426,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "stock-filled-again",
-        summary: "two fill it one after the other, again when it is sold out and when more was asked for",
+        summary: "two clients set up the stock one after another, and again when it is empty and when more was asked for",
         fits: Stocks,
         steps: &[
             op(0, A, Op::SetUp),
@@ -442,7 +442,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "stock-asked-before-it-is-filled",
-        summary: "two take from it when there is nothing yet; then it is filled, and there are three more",
+        summary: "two clients take items before the stock is set up; then it is set up, and three more clients take items",
         fits: Stocks,
         steps: &[
             op(0, A, Op::Admit),
@@ -455,7 +455,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "name-asks-again",
-        summary: "three ask and ask again: who is in is told its place, who is not stays out",
+        summary: "three clients ask and ask again: an admitted one gets its place again, a refused one stays refused",
         fits: Named,
         steps: &[
             op(0, A, Op::Admit),
@@ -469,7 +469,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "name-unanswered",
-        summary: "the reply to one that asks is lost, and again when it asks again",
+        summary: "the reply to a client is lost, and lost again when the client asks again",
         fits: Named,
         steps: &[
             op(0, B, Op::Admit),
@@ -483,7 +483,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "asked-until-it-begins-anew",
-        summary: "one asks early and two ask late in the life of a counter that may expire; then all ask",
+        summary: "one client asks early and two ask late in the time to live of a counter that may expire; then all ask",
         fits: Admissions,
         steps: &[
             op(0, A, Op::SetUp),
@@ -497,7 +497,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "first-come",
-        summary: "four ask to be among the first",
+        summary: "four clients ask for admission",
         fits: Admissions,
         steps: &[
             op(0, A, Op::SetUp),
@@ -509,7 +509,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "late-comers",
-        summary: "some ask again when the key of a counter may have expired",
+        summary: "some clients ask again after the key of a counter may have expired",
         fits: Admissions,
         steps: &[
             op(0, A, Op::SetUp),
@@ -522,7 +522,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "admission-unanswered",
-        summary: "the reply to one of the first is lost; it asks again, and so do others",
+        summary: "the reply to an admitted client is lost; it asks again, and so do others",
         fits: Admissions,
         steps: &[
             op(0, A, Op::SetUp),
@@ -536,7 +536,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "writer-between-look-and-entry",
-        summary: "a reader has looked; a writer has the lock before its next message arrives",
+        summary: "a reader has checked the lock; a writer acquires it before the reader's next message arrives",
         fits: ReadWrite,
         steps: &[
             tries(0, A),
@@ -560,7 +560,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "one-reader-of-a-process-leaves",
-        summary: "two tasks of a process read, one leaves; a writer tries",
+        summary: "two tasks of a process hold read locks, one leaves; a writer tries",
         fits: ReadWrite,
         steps: &[
             reads(0, A, 3),
@@ -586,7 +586,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "two-permits-on-nodes-apart",
-        summary: "three clients ask for one of two permits, each without another node",
+        summary: "three clients ask for one of two permits, each cut off from a different node",
         fits: Semaphores(2),
         steps: &[
             apart(0, 7, A, 0),
@@ -602,7 +602,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "count-between-look-and-step",
-        summary: "a client has looked at the counter; others come in before its next message arrives",
+        summary: "a client has read the counter; other clients are admitted before its next message arrives",
         fits: Admissions,
         steps: &[
             fault(

@@ -1,8 +1,8 @@
-//! Scenarios written by hand: each is one thing that is known to go wrong with locks, at times that a
-//! wall clock can keep. They are the same on every backend, so verdicts can be compared.
+//! Scenarios written by hand: each plays one known mistake in locks, at times that a real clock can keep.
+//! They are the same on every backend, so verdicts can be compared.
 //!
-//! Times are in sixths of a lease, and nothing happens at the very end of one. What has to happen
-//! between two messages is held at a gate ([`Fault::Hold`]) and not timed.
+//! Times are in sixths of a lease, and no event happens exactly at the end of a lease. An event between two
+//! messages does not depend on time but waits at a gate ([`Fault::Hold`]).
 
 mod clients;
 mod contention;
@@ -16,56 +16,56 @@ use crate::{
     subject::{Fencing, Promises},
 };
 
-/// The lease in milliseconds: long against the gaps in which a machine does not let us run, short
-/// against the patience of whoever waits.
+/// The lease in milliseconds: longer than the gaps in which the machine does not run the program, shorter
+/// than the timeouts of waiters.
 pub const LEASE_MS: u64 = 360;
 
-/// In how many parts a lease is divided.
+/// Number of time units per lease.
 const UNITS_PER_LEASE: u64 = 6;
 
-/// How long a message takes at most.
+/// Longest delay of a message.
 const LATENCY_MS: u64 = 2;
 
 /// A scenario with a name.
 pub struct Fixed {
-    /// Its name.
+    /// Name of the scenario.
     pub name: &'static str,
-    /// What happens in it, in a few words.
+    /// Short description.
     pub summary: &'static str,
     fits: Fits,
     steps: &'static [Step],
 }
 
-/// Which locks a scenario is written for.
+/// The locks for which a scenario is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fits {
-    /// Whatever is held by one owner at a time, or can be taken as a whole.
+    /// Locks with one owner at a time, or that one client can take as a whole.
     Locks,
-    /// Those of them whose holder may take them again.
+    /// Reentrant locks among them.
     Reentrant,
-    /// Those of them on several nodes.
+    /// Locks on several nodes among them.
     SeveralNodes,
-    /// Those of them on a master with replicas.
+    /// Locks on a master with replicas among them.
     Replicated,
     /// Locks for readers and writers.
     ReadWrite,
-    /// Those whose waiters are served in order.
+    /// Locks that serve waiters in order.
     Fair,
-    /// Those with fencing tokens.
+    /// Locks with fencing tokens.
     Fenced,
-    /// Semaphores of so many permits.
+    /// Semaphores of this many permits.
     Semaphores(u32),
     /// Latches.
     Latches,
-    /// Counters that let the first few in.
+    /// Counters that admit the first N clients.
     Admissions,
-    /// Those of them that are asked under a name.
+    /// Counters among them that clients ask under a name.
     Named,
-    /// Those of them that have to be set up.
+    /// Counters among them that have to be set up.
     Stocks,
 }
 
-/// Something that happens, in sixths of a lease.
+/// An event, with times in sixths of a lease.
 #[derive(Clone, Copy)]
 struct Step {
     at: u64,
@@ -75,11 +75,11 @@ struct Step {
 #[derive(Clone, Copy)]
 enum What {
     Op(Actor, Op),
-    /// With its end.
+    /// The fault with the time of its end.
     Fault(u64, Fault),
 }
 
-/// All of them.
+/// Returns all hand-written scenarios.
 pub fn all() -> impl Iterator<Item = &'static Fixed> {
     let lists = [
         contention::ALL,
@@ -92,7 +92,7 @@ pub fn all() -> impl Iterator<Item = &'static Fixed> {
 }
 
 impl Fixed {
-    /// The scenario for a lock that promises this; `None` if it is not written for such locks.
+    /// Returns the scenario for a lock with these promises; `None` if it is not written for such locks.
     #[must_use]
     pub fn scenario(&self, promises: Promises) -> Option<Scenario> {
         if !self.fits.suits(promises) {
@@ -169,7 +169,7 @@ impl Step {
     }
 }
 
-/// Who takes a semaphore as a mutex takes all of it.
+/// Makes an acquisition of a semaphore take all permits, as an acquisition of a mutex does.
 fn taking(op: Op, kind: Kind) -> Op {
     let all = |mode: Mode| match kind.whole() {
         Some(whole) if mode.is_exclusive() => whole,
@@ -204,7 +204,7 @@ fn taking(op: Op, kind: Kind) -> Op {
     }
 }
 
-// The words in which scenarios are written. Clients are called A to D.
+// Builders of steps. The clients are called A to D.
 const A: u8 = 0;
 const B: u8 = 1;
 const C: u8 = 2;
@@ -215,7 +215,7 @@ const fn op(at: u64, host: u8, op: Op) -> Step {
     Step { at, happening }
 }
 
-/// The second task of a process.
+/// A step of the second task of a process.
 const fn second(at: u64, host: u8, op: Op) -> Step {
     let happening = What::Op(Actor { host, task: 1 }, op);
     Step { at, happening }
@@ -248,7 +248,7 @@ mod tests {
     use crate::{scenario::Capability, subject::subjects};
     use std::collections::BTreeSet;
 
-    fn played_by_anyone() -> impl Iterator<Item = (&'static Fixed, Scenario)> {
+    fn played_scenarios() -> impl Iterator<Item = (&'static Fixed, Scenario)> {
         let promises: Vec<Promises> = subjects().map(|row| (row.make)().promises()).collect();
         all().flat_map(move |fixed| {
             let theirs: Vec<Scenario> = promises
@@ -260,17 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_name_of_its_own_and_is_played_by_somebody() {
+    fn each_has_a_unique_name_and_a_lock_to_play_it() {
         let names: BTreeSet<_> = all().map(|fixed| fixed.name).collect();
         assert_eq!(names.len(), all().count());
         assert!(names.len() >= 50, "{}", names.len());
-        let played: BTreeSet<_> = played_by_anyone().map(|(fixed, _)| fixed.name).collect();
+        let played: BTreeSet<_> = played_scenarios().map(|(fixed, _)| fixed.name).collect();
         assert_eq!(names, played);
     }
 
     #[test]
     fn times_are_on_the_grid_and_runs_are_short() {
-        for (fixed, scenario) in played_by_anyone() {
+        for (fixed, scenario) in played_scenarios() {
             assert_eq!(scenario.snapped().events, scenario.events, "{}", fixed.name);
             assert!(
                 scenario.end_ms() <= 4 * LEASE_MS,
@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn gates_wait_for_operations_that_there_are() {
+    fn gates_wait_for_existing_operations() {
         let mut gates = 0;
-        for (fixed, scenario) in played_by_anyone() {
+        for (fixed, scenario) in played_scenarios() {
             let ids: BTreeSet<OpId> = scenario.ops().map(|(event, ..)| event.id).collect();
             for (.., fault) in scenario.faults() {
                 if let Fault::Hold {
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn most_kinds_of_faults_strike_somewhere() {
-        let needs: BTreeSet<Capability> = played_by_anyone()
+        let needs: BTreeSet<Capability> = played_scenarios()
             .flat_map(|(_, scenario)| scenario.needs())
             .collect();
         for need in [

@@ -1,4 +1,4 @@
-//! Messages are lost, late, or held between two others.
+//! Messages that are lost, late, or held between two others.
 
 use super::{A, B, C, Fits::Locks, Fixed, Step, fault, releases, renews, second, takes, tries};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     scenario::{Direction, Fault, Lost, Op},
 };
 
-/// The next message of A ends its connection.
+/// The next message of A breaks its connection.
 const fn cut(at: u64, to: u64, lost: Lost) -> Step {
     fault(
         at,
@@ -31,7 +31,7 @@ const fn partition(at: u64, to: u64, host: u8, direction: Option<Direction>) -> 
     )
 }
 
-/// Replies to A come more than a lease later.
+/// Replies to A take more than a lease.
 const fn slow(at: u64, to: u64) -> Step {
     fault(
         at,
@@ -45,7 +45,7 @@ const fn slow(at: u64, to: u64) -> Step {
     )
 }
 
-/// So many messages pass, the others wait until an operation is over.
+/// A gate: `after` messages pass, later ones wait until an operation ends.
 const fn gate(at: u64, to: u64, host: u8, direction: Direction, after: u32, until: OpId) -> Step {
     fault(
         at,
@@ -63,7 +63,7 @@ const fn gate(at: u64, to: u64, host: u8, direction: Direction, after: u32, unti
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "request-of-acquire-lost",
-        summary: "a request for the lock is lost with its connection; its client asks again",
+        summary: "a request for the lock is lost with its connection; its client tries again",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -77,7 +77,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-acquire-lost",
-        summary: "a request for the lock is executed, the reply is lost; its client asks again",
+        summary: "a request for the lock is executed, the reply is lost; its client tries again",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -91,7 +91,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-acquire-after-asking-again",
-        summary: "a request for the lock is executed, and nothing is heard of it until its client has asked again",
+        summary: "a request for the lock is executed, and its reply arrives after the client has tried again",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -105,7 +105,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-try-lost",
-        summary: "a request for the lock is executed, the reply is lost; another one asks",
+        summary: "a request for the lock is executed, the reply is lost; another client tries",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -118,7 +118,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "acquire-arrives-late",
-        summary: "a request for the lock arrives when its client has given it up; another one asks",
+        summary: "a request for the lock arrives after its client has given up; another client tries",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -131,7 +131,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "request-of-release-lost",
-        summary: "a release is lost with its connection; a waiter has the lock in the end",
+        summary: "a release is lost with its connection; a waiter acquires the lock in the end",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -143,7 +143,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-release-lost",
-        summary: "a release is executed, the reply is lost; a waiter has the lock",
+        summary: "a release is executed, the reply is lost; a waiter acquires the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -155,7 +155,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-release-lost-alone",
-        summary: "a release is executed, the reply is lost, and nobody else has asked",
+        summary: "a release is executed, the reply is lost, and no other client has tried",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -167,7 +167,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "release-arrives-late",
-        summary: "a release arrives when another has the lock; a third one asks",
+        summary: "a release arrives while another client holds the lock; a third client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -181,7 +181,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "request-of-renewal-lost",
-        summary: "an extension is lost with its connection; another one asks after the lease",
+        summary: "an extension is lost with its connection; another client tries after the lease",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -194,7 +194,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-renewal-lost",
-        summary: "an extension is executed, the reply is lost; another one asks after the lease",
+        summary: "an extension is executed, the reply is lost; another client tries after the lease",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -209,7 +209,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "renewal-arrives-late",
-        summary: "an extension arrives when another has the lock and releases it",
+        summary: "an extension arrives while another client holds the lock and releases it",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -223,7 +223,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "holder-cut-off",
-        summary: "nothing passes between a holder and the servers until its lease is over",
+        summary: "a holder is partitioned from the servers until its lease is over",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -237,7 +237,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "waiter-cut-off",
-        summary: "nothing passes between a waiter and the servers while the holder releases",
+        summary: "a waiter is partitioned from the servers while the holder releases",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -249,7 +249,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "wake-up-late",
-        summary: "what a waiter would hear of a release comes late",
+        summary: "a waiter gets the message of a release late",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -261,7 +261,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "wake-up-lost",
-        summary: "what a waiter would hear of a release is lost with its connection",
+        summary: "the message of a release to a waiter is lost with its connection",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -281,7 +281,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "released-between-look-and-sleep",
-        summary: "a waiter has looked; the lock is released before its next message arrives",
+        summary: "a waiter has checked the lock; the lock is released before the waiter's next message arrives",
         fits: Locks,
         steps: &[
             tries(0, B),
@@ -295,7 +295,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "lost-between-check-and-release",
-        summary: "between the two commands of a release the lease ends and another has the lock",
+        summary: "between the two commands of a release the lease ends and another client acquires the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -309,7 +309,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "lost-between-check-and-renewal",
-        summary: "between the two commands of an extension the lease ends and another has the lock",
+        summary: "between the two commands of an extension the lease ends and another client acquires the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -323,7 +323,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "taken-between-look-and-set",
-        summary: "between the first command of an acquisition and the next another takes the lock",
+        summary: "between the first command of an acquisition and the next another client acquires the lock",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -337,7 +337,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "reply-of-acquire-held",
-        summary: "who has been granted the lock hears of it when another has asked in vain",
+        summary: "the reply to an acquisition arrives after another client has tried in vain",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -380,7 +380,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "late-release-beside-another-task",
-        summary: "a task loses the lock while it is cut off, and releases what another task of its process has",
+        summary: "a task loses the lock while it is cut off, and releases while another task of its process holds the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -396,7 +396,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "trouble-in-an-earlier-grant",
-        summary: "a message is lost while a client has the lock; later it has it again, for long",
+        summary: "a message is lost while a client holds the lock; later it acquires the lock again, for a long time",
         fits: Locks,
         steps: &[
             takes(0, A, 3),

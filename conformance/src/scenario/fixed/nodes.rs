@@ -1,4 +1,4 @@
-//! Servers stand still, die, forget, and hand over to a replica.
+//! Servers that are paused, crash, lose data, and fail over to a replica.
 
 use super::{
     A, B, C,
@@ -35,7 +35,7 @@ const fn forgets(at: u64, node: u8) -> Step {
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "server-paused",
-        summary: "a server stands still for a moment while the lock is held and waited for",
+        summary: "a server is paused briefly while there are a holder and a waiter",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -47,7 +47,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "server-paused-past-the-lease",
-        summary: "a server stands still until the lease is over; the holder releases meanwhile",
+        summary: "a server is paused until the lease is over; the holder releases meanwhile",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -59,7 +59,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "server-restarts-with-its-data",
-        summary: "a server dies and is back with what it had; the holder keeps the lock",
+        summary: "a server crashes and comes back with its data; the holder keeps the lock",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -73,7 +73,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "server-forgets",
-        summary: "a server dies and is back empty while the lock is held; another one asks",
+        summary: "a server crashes and comes back empty while the lock is held; another client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -87,7 +87,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "key-evicted",
-        summary: "a server evicts the key while the lock is held; another one asks",
+        summary: "a server evicts the key while the lock is held; another client tries",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -99,7 +99,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "key-evicted-after-an-extension",
-        summary: "a server evicts the key when the holder has extended its lease; who watches the key is told",
+        summary: "a server evicts the key after the holder has extended its lease; a holder that watches its key gets a loss signal",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -112,7 +112,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "scripts-forgotten",
-        summary: "a server forgets its scripts before an extension and before a release",
+        summary: "a server loses its cached scripts before an extension and before a release",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -126,7 +126,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "server-is-loading",
-        summary: "a server answers LOADING while the holder releases",
+        summary: "a server replies with LOADING while the holder releases",
         fits: Locks,
         steps: &[
             takes(0, A, 3),
@@ -171,7 +171,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "one-node-dead",
-        summary: "one of the nodes is dead; whoever asks has the lock in turn",
+        summary: "one of the nodes is down; clients acquire the lock in turn",
         fits: SeveralNodes,
         steps: &[
             crash(0, 9, 0, true),
@@ -184,7 +184,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "another-node-away-for-each",
-        summary: "two clients miss different nodes: a majority has still to be one",
+        summary: "two clients cannot reach different nodes: each needs a majority of all nodes",
         fits: SeveralNodes,
         steps: &[
             apart(0, 9, A, 0),
@@ -199,7 +199,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "minority-only",
-        summary: "a client reaches one node only, gets no lock, and leaves it to another",
+        summary: "a client reaches one node only and does not acquire the lock; another client does",
         fits: SeveralNodes,
         steps: &[
             apart(1, 9, A, 1),
@@ -214,7 +214,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "holder-without-a-majority",
-        summary: "a holder loses most nodes and extends its lease in vain; another has it afterwards",
+        summary: "a holder loses contact to most nodes and its extension fails; another client acquires the lock afterwards",
         fits: SeveralNodes,
         steps: &[
             takes(0, A, 3),
@@ -230,7 +230,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "two-nodes-forget",
-        summary: "two nodes die one after the other and are back empty; another client asks",
+        summary: "two nodes crash one after another and come back empty; another client tries",
         fits: SeveralNodes,
         steps: &[
             takes(0, A, 3),
@@ -243,7 +243,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "failover-in-time",
-        summary: "a replica that knows of the lock takes over",
+        summary: "a replica that received the lock's key takes over",
         fits: Replicated,
         steps: &[
             takes(0, A, 3),
@@ -257,7 +257,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "failover-to-a-late-replica",
-        summary: "a replica takes over that has not heard of the lock; another one asks",
+        summary: "a replica that did not receive the lock's key takes over; another client tries",
         fits: Replicated,
         steps: &[
             tries(0, B),
@@ -271,7 +271,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "split-brain",
-        summary: "one client alone sees a replica promoted beside its master",
+        summary: "only one client reaches a replica that is promoted beside its master",
         fits: Replicated,
         steps: &[
             tries(0, B),
@@ -285,7 +285,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "each-misses-another-node",
-        summary: "three clients have the lock in turn, each without another node",
+        summary: "three clients acquire the lock in turns, each cut off from a different node",
         fits: SeveralNodes,
         steps: &[
             apart(0, 9, A, 0),
@@ -301,7 +301,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "scripts-forgotten-before",
-        summary: "a server forgets its scripts while nobody holds the lock; then it is taken again",
+        summary: "a server loses its cached scripts while the lock is free; then a client acquires it again",
         fits: Locks,
         steps: &[
             tries(0, A),
@@ -315,7 +315,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "minority-dead-for-long",
-        summary: "as many nodes are dead as a majority can do without; whoever asks is granted the lock all the same",
+        summary: "all nodes beyond a majority are down; clients still acquire the lock",
         fits: SeveralNodes,
         steps: &[
             crash(0, 20, 0, true),
@@ -326,7 +326,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "minority-answers-errors",
-        summary: "as many nodes answer errors as a majority can do without, while one holds the lock and two wait",
+        summary: "all nodes beyond a majority reply with errors, while one client holds the lock and two wait",
         fits: SeveralNodes,
         steps: &[
             refuses(0, 20, 0),
@@ -341,7 +341,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "minority-silent-for-a-waiter",
-        summary: "as many nodes are silent for a waiter as a majority can do without; it has the lock soon after it is free",
+        summary: "all nodes beyond a majority are silent for a waiter; it acquires the lock soon after it is free",
         fits: SeveralNodes,
         steps: &[
             apart(0, 20, B, 0),
@@ -354,7 +354,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "another-node-away-later",
-        summary: "a node is away when the lock is taken, and another one when that is back; a watchdog keeps the lock",
+        summary: "a node is down when the lock is acquired, and another one after that is back; a watchdog keeps the lock",
         fits: SeveralNodes,
         steps: &[
             apart(0, 2, A, 0),
@@ -369,7 +369,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "most-nodes-forget",
-        summary: "most nodes evict the key before an extension: the lock is lost, and its holder is told that",
+        summary: "most nodes evict the key before an extension: the lock is lost, and the holder gets a loss signal",
         fits: SeveralNodes,
         steps: &[
             takes(0, A, 3),
@@ -384,7 +384,7 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "one-node-forgets-another-is-away",
-        summary: "too few nodes confirm an extension, and one of the others cannot be asked: nobody knows that the lock is lost",
+        summary: "too few nodes confirm an extension, and one of the others cannot be reached: no client knows that the lock is lost",
         fits: SeveralNodes,
         steps: &[
             takes(0, A, 3),

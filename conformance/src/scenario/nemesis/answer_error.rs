@@ -1,10 +1,10 @@
-//! Servers that answer errors for a while: loading, busy, out of memory, demoted.
+//! Servers that reply with errors for a while: loading, busy, out of memory, read-only.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::{Fault, ServerError};
 use proptest::{collection::vec, prelude::*};
 
-/// Lets nodes answer errors.
+/// Makes nodes reply with errors.
 pub(super) struct AnswerError;
 
 impl Nemesis for AnswerError {
@@ -13,7 +13,7 @@ impl Nemesis for AnswerError {
     }
 
     fn summary(&self) -> &'static str {
-        "nodes answer LOADING, BUSY, READONLY, OOM or MASTERDOWN for a while"
+        "nodes reply with LOADING, BUSY, READONLY, OOM or MASTERDOWN for a while"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

@@ -1,10 +1,10 @@
-//! Client processes that die and start anew with nothing in memory.
+//! Client processes that crash and start again with empty memory.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::{collection::vec, prelude::*};
 
-/// Kills client processes.
+/// Crashes client processes.
 pub(super) struct Crash;
 
 impl Nemesis for Crash {
@@ -13,7 +13,7 @@ impl Nemesis for Crash {
     }
 
     fn summary(&self) -> &'static str {
-        "client processes crash and start anew"
+        "client processes crash and start again"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

@@ -1,5 +1,5 @@
-//! Connections that break with a message on them. The client cannot tell the three cases apart:
-//! the request was lost, its reply was lost, or the request is still on its way.
+//! Connections that break during a message. The client cannot tell the three cases apart: the request is
+//! lost, its reply is lost, or the request is still in flight.
 
 use super::{HOSTS_MAX, NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::{Fault, Lost};

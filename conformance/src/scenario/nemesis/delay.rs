@@ -13,7 +13,7 @@ impl Nemesis for Delay {
     }
 
     fn summary(&self) -> &'static str {
-        "requests or replies arrive late, some past the client's patience"
+        "requests or replies arrive late, some after the client's timeout"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

@@ -1,11 +1,11 @@
-//! Clocks of client processes that run fast or slow, by no more than half of the 1 % that locks
-//! usually allow for: the server's clock may take the other half.
+//! Clocks of client processes that run fast or slow. The error stays within half of the 1 % that locks
+//! usually tolerate, because the server's clock may take the other half.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::prelude::*;
 
-/// The largest rate error, in parts per million.
+/// Largest rate error, in parts per million.
 pub(crate) const DRIFT_PPM_MAX: i64 = 5_000;
 
 /// Makes the clocks of client processes drift.
@@ -29,7 +29,7 @@ impl Nemesis for Drift {
                 fault: Fault::Drift { host, ppm },
             })
         };
-        // One span per host: overlapping spans would add up past the bound.
+        // One interval per host: overlapping drifts would add up past the bound.
         (0..HOSTS_MAX).map(clock).collect::<Vec<_>>().boxed()
     }
 }

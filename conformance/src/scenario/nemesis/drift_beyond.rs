@@ -1,5 +1,5 @@
-//! Clocks of client processes that run slower or faster than anybody allows for: a slow one believes
-//! in its lease after the server has ended it.
+//! Clocks of client processes whose error exceeds what locks tolerate. A client with a slow clock relies on
+//! its lease after the server has ended it.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;

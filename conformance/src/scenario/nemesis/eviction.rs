@@ -1,4 +1,4 @@
-//! Servers that run out of memory and evict the key of a lock that is held.
+//! Servers that reach their memory limit and evict the key of a held lock.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;

@@ -1,10 +1,10 @@
-//! Failovers to a replica that lags behind: what was acknowledged meanwhile is lost.
+//! Failovers to a lagging replica: writes that it did not receive are lost.
 
 use super::{Nemesis, SPAN, Strike};
 use crate::scenario::{Fault, Topology};
 use proptest::{collection::vec, prelude::*};
 
-/// Fails over to a lagging replica.
+/// Promotes a lagging replica.
 pub(super) struct FailOver;
 
 impl Nemesis for FailOver {

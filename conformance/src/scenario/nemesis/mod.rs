@@ -1,4 +1,4 @@
-//! What strikes: one file per kind of fault. A nemesis only generates events.
+//! Nemeses, one file per kind of fault. A nemesis only generates events.
 
 mod answer_error;
 mod crash;
@@ -30,52 +30,52 @@ pub(crate) use drift::DRIFT_PPM_MAX;
 use super::{Fault, Topology};
 use proptest::strategy::BoxedStrategy;
 
-/// Times are drawn in units of a 120th of the lease.
+/// Unit of times: a 120th of the lease.
 pub const UNITS_PER_LEASE: u64 = 120;
 
-/// How many client processes a generated scenario has at most.
+/// Largest number of client processes in a generated scenario.
 pub const HOSTS_MAX: u8 = 3;
 
-/// Nodes of generated faults are drawn below this and wrapped to those that there are.
+/// Upper bound of node numbers in generated faults; numbers wrap to the existing nodes.
 pub const NODES_MAX: u8 = 5;
 
-/// The part of a scenario in which faults begin, in units.
+/// Units of a scenario in which faults begin.
 pub const SPAN: std::ops::Range<u64> = 0..300;
 
 /// A fault with its start and length in units.
 #[derive(Clone, Copy, Debug)]
 pub struct Strike {
-    /// When it begins.
+    /// Start of the fault.
     pub at: u64,
-    /// How long it lasts.
+    /// Duration of the fault.
     pub length: u64,
-    /// What it is; delays are in units as well.
+    /// The fault; its delays are in units too.
     pub fault: Fault,
 }
 
-/// A source of faults.
+/// A generator of faults.
 pub trait Nemesis: Sync {
-    /// The name that reports and [`Fault::nemesis`] use.
+    /// Name in reports, and the result of [`Fault::nemesis`].
     fn name(&self) -> &'static str;
 
-    /// What it does, in a few words.
+    /// Short description.
     fn summary(&self) -> &'static str;
 
     /// Generates the faults of one scenario.
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>>;
 
-    /// Whether it lies beyond what some lock can guarantee, so that it does not mix with others.
+    /// True if some locks cannot guarantee anything under it, so it is not mixed with other nemeses.
     fn is_beyond(&self) -> bool {
         false
     }
 
-    /// Whether it can strike on these servers.
+    /// True if it can strike on these servers.
     fn applies(&self, topology: Topology) -> bool {
         let _ = topology;
         true
     }
 
-    /// Whether the clients shall work longer than their lease.
+    /// True if clients work longer than their lease.
     fn overworks(&self) -> bool {
         false
     }

@@ -1,10 +1,10 @@
-//! Servers that die and come back empty, as those without persistence do.
+//! Servers that crash and come back empty, as servers without persistence do.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::{collection::vec, prelude::*};
 
-/// Kills nodes that lose their data.
+/// Crashes nodes that lose their data.
 pub(super) struct NodeAmnesia;
 
 impl Nemesis for NodeAmnesia {

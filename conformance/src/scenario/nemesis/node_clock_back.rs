@@ -1,5 +1,4 @@
-//! Clocks of servers that are set back: leases end late. Nobody loses a lock by that, but waiters
-//! wait longer.
+//! Clocks of servers that are set back: leases end late. Holders keep their locks, but waiters wait longer.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;

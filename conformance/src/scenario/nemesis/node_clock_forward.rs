@@ -1,4 +1,4 @@
-//! Clocks of servers that are set forward: leases end early, whoever holds them.
+//! Clocks of servers that are set forward: all leases end early.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;

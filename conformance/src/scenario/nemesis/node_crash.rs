@@ -1,10 +1,10 @@
-//! Servers that die and come back with all their data.
+//! Servers that crash and come back with all their data.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::{collection::vec, prelude::*};
 
-/// Kills nodes that keep their data.
+/// Crashes nodes that keep their data.
 pub(super) struct NodeCrash;
 
 impl Nemesis for NodeCrash {

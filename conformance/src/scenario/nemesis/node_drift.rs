@@ -1,5 +1,5 @@
-//! Clocks of servers that run fast or slow, by no more than half of the 1 % that locks usually
-//! allow for: the client's clock may take the other half.
+//! Clocks of servers that run fast or slow. The error stays within half of the 1 % that locks usually
+//! tolerate, because the client's clock may take the other half.
 
 use super::{DRIFT_PPM_MAX, NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
@@ -18,7 +18,7 @@ impl Nemesis for NodeDrift {
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
-        // One span per node: overlapping spans would add up past the bound.
+        // One interval per node: overlapping drifts would add up past the bound.
         let clock = |node| {
             (SPAN, 60..600_u64, -DRIFT_PPM_MAX..=DRIFT_PPM_MAX).prop_map(
                 move |(at, length, ppm)| Strike {

@@ -1,10 +1,10 @@
-//! Clocks of servers that run faster than anybody allows for: leases end early.
+//! Clocks of servers that run faster than locks tolerate: leases end early.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::{collection::vec, prelude::*};
 
-/// Clocks of nodes run up to twice as fast.
+/// Makes clocks of nodes run up to twice as fast.
 pub(super) struct NodeFast;
 
 impl Nemesis for NodeFast {

@@ -1,4 +1,4 @@
-//! Clocks of servers that stand still for a while: nothing expires there.
+//! Clocks of servers that stand still for a while: no key expires there.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;

@@ -1,5 +1,5 @@
-//! Servers that stand still, as a stopped process does: requests queue and are executed later,
-//! whatever their senders think by then.
+//! Servers that are paused like a stopped process. They execute queued requests later, even if the senders
+//! have given up.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
@@ -14,7 +14,7 @@ impl Nemesis for NodePause {
     }
 
     fn summary(&self) -> &'static str {
-        "nodes stand still for up to a lease, and execute their requests afterwards"
+        "nodes are paused for up to a lease, and execute their requests afterwards"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

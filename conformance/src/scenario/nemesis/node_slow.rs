@@ -1,10 +1,10 @@
-//! Clocks of servers that run slower than anybody allows for: leases end late.
+//! Clocks of servers that run slower than locks tolerate: leases end late.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::{collection::vec, prelude::*};
 
-/// Clocks of nodes run at down to half their rate.
+/// Makes clocks of nodes run at down to half their rate.
 pub(super) struct NodeSlow;
 
 impl Nemesis for NodeSlow {

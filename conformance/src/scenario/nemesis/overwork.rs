@@ -1,4 +1,4 @@
-//! Work that outlasts the lease: no fault at all, and the classic way to lose a lock.
+//! Work that outlasts the lease: it is no fault, but the classic way to lose a lock.
 
 use super::{Nemesis, Strike};
 use proptest::prelude::*;

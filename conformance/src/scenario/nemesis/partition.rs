@@ -1,5 +1,5 @@
-//! Partitions between clients and servers, one way or both. TCP sends again: what was written
-//! meanwhile arrives when the partition heals, if nobody has given up by then.
+//! Partitions between clients and servers, in one direction or both. TCP retransmits: messages arrive when
+//! the partition heals, unless the connection was closed before.
 
 use super::{HOSTS_MAX, NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::{Direction, Fault};

@@ -1,5 +1,5 @@
-//! Stop-the-world pauses of a client process, such as a garbage collection or a busy machine:
-//! nothing in it runs, its clock goes on.
+//! Stop-the-world pauses of a client process, as by a garbage collector or a busy machine: no code of it
+//! runs, but its clock goes on.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
@@ -14,7 +14,7 @@ impl Nemesis for Pause {
     }
 
     fn summary(&self) -> &'static str {
-        "client processes stand still for up to two leases"
+        "client processes are paused for up to two leases"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

@@ -1,11 +1,11 @@
-//! Servers that forget their scripts, as a restart or SCRIPT FLUSH makes them: EVALSHA is answered
+//! Servers that lose their cached scripts, as after a restart or SCRIPT FLUSH: they reply to EVALSHA with
 //! NOSCRIPT.
 
 use super::{NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
 use proptest::{collection::vec, prelude::*};
 
-/// Makes nodes forget their scripts.
+/// Makes nodes lose their scripts.
 pub(super) struct ScriptFlush;
 
 impl Nemesis for ScriptFlush {
@@ -14,7 +14,7 @@ impl Nemesis for ScriptFlush {
     }
 
     fn summary(&self) -> &'static str {
-        "nodes forget their scripts"
+        "nodes lose their cached scripts"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

@@ -1,4 +1,4 @@
-//! A replica that is promoted while its old master still serves: both hand out the lock.
+//! A replica that is promoted while its old master still serves: both grant the lock.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::{Fault, Topology};

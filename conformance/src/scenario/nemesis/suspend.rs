@@ -1,5 +1,5 @@
-//! Suspended machines of clients: nothing runs there and even the monotonic clock stands still.
-//! Whoever wakes up believes in a deadline that has passed for everybody else.
+//! Suspended machines of clients: no code runs there, and even the monotonic clock stands still. After the
+//! suspension a client relies on a deadline that has passed on all other clocks.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
@@ -14,7 +14,7 @@ impl Nemesis for Suspend {
     }
 
     fn summary(&self) -> &'static str {
-        "machines of clients are suspended, monotonic clock included"
+        "machines of clients are suspended, including their monotonic clocks"
     }
 
     fn is_beyond(&self) -> bool {

@@ -1,5 +1,4 @@
-//! Wall clocks of clients that are set, as a time server does, or an operator. Nothing that a lock
-//! knows should depend on them.
+//! Wall clocks of clients that are set, as by a time server or an operator. A lock should not depend on them.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::Fault;
