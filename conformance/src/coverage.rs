@@ -1,7 +1,7 @@
-//! Non-vacuity (P17): what the runs have seen. A suite that never saw contention proves nothing.
+//! Non-vacuity (P17): the situations that the runs covered. A suite that never saw contention proves nothing.
 //!
-//! Each probe has a floor: the share of runs that must have seen it, or at least one run. A lock is held
-//! to the floors that its kind and its servers allow.
+//! Each probe has a floor: a share of the runs, or one run. A lock has to reach the floors that its kind and
+//! its servers allow.
 
 use crate::{
     checker::{Accesses, Checker},
@@ -14,25 +14,25 @@ use crate::{
 };
 use std::{collections::BTreeMap, fmt};
 
-/// In how many runs something was seen.
+/// Number of runs in which each probe saw its situation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// All runs.
+    /// Number of runs.
     pub runs: u64,
-    /// All grants, not runs.
+    /// Number of grants in all runs.
     pub grants: u64,
-    /// The most readers that asked after a waiting writer and were granted the lock before it; not judged unless the lock
-    /// prefers writers.
+    /// Largest number of readers that asked after a waiting writer and acquired the lock before it. Judged
+    /// only if the lock prefers writers.
     pub bypass: u64,
     seen: [u64; PROBES.len()],
 }
 
-/// Something to see.
+/// A situation to cover.
 struct CoverageProbe {
     name: &'static str,
-    /// The share of runs that have to see it, in percent; 0 if one run is enough.
+    /// Percentage of runs that have to cover it; 0 if one run is enough.
     floor: u64,
-    /// Whether it can be seen with such a lock.
+    /// True if a lock with these promises can get into the situation.
     possible: fn(&Promises) -> bool,
     sees: fn(&HistoryView<'_>) -> bool,
 }
@@ -51,7 +51,7 @@ const fn probe(
     }
 }
 
-/// Locks that are held, and not counters or latches.
+/// True for locks with holders, unlike counters and latches.
 const fn held(promises: &Promises) -> bool {
     !matches!(promises.kind, Kind::Admission(_) | Kind::Latch(_))
 }
@@ -66,17 +66,17 @@ const fn replicated(promises: &Promises) -> bool {
     matches!(promises.topology, Topology::Replicated { .. })
 }
 
-/// A watchdog that is not kept from its work lets no lease expire.
+/// True unless a working watchdog prevents leases from expiring.
 const fn expires(promises: &Promises) -> bool {
     held(promises) && !promises.renews
 }
 
-/// A grant without a deadline cannot end by it.
+/// True for grants with a deadline, because only these can expire.
 const fn is_told(promises: &Promises) -> bool {
     held(promises) && promises.signals
 }
 
-/// What there is to see, in the order of the counters.
+/// The probes, in the order of the counters.
 const PROBES: [CoverageProbe; 14] = [
     probe("contended", 30, held, |view| view.contended()),
     probe("expiry while held", 10, expires, |view| {
@@ -116,13 +116,13 @@ const PROBES: [CoverageProbe; 14] = [
     }),
 ];
 
-/// Those that renew their leases.
+/// True for locks that renew their leases.
 const fn watched(promises: &Promises) -> bool {
     held(promises) && promises.renews
 }
 
 impl Coverage {
-    /// Takes in one run.
+    /// Adds one run.
     pub fn see(&mut self, history: &History) {
         let view = HistoryView {
             history,
@@ -137,7 +137,7 @@ impl Coverage {
         }
     }
 
-    /// Adds what other runs have seen.
+    /// Adds the runs of another summary.
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.grants += other.grants;
@@ -147,12 +147,12 @@ impl Coverage {
         }
     }
 
-    /// What was seen, and in how many runs.
+    /// Returns each probe with the number of runs that covered it.
     pub fn probes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         PROBES.iter().map(|probe| probe.name).zip(self.seen)
     }
 
-    /// The floors that were missed, of those that such a lock allows.
+    /// Returns the missed floors, of those that apply to a lock with these promises.
     #[must_use]
     pub fn missed(&self, promises: &Promises) -> Vec<Missed> {
         let probes = PROBES.iter().zip(self.seen);
@@ -170,16 +170,16 @@ impl Coverage {
     }
 }
 
-/// Something that was not seen often enough.
+/// A missed floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// What.
+    /// Name of the probe.
     pub probe: &'static str,
-    /// In how many runs it was seen.
+    /// Number of runs that covered it.
     pub seen: u64,
-    /// Of how many.
+    /// Number of runs.
     pub runs: u64,
-    /// In how many of a hundred it should be; 0 if once is enough.
+    /// Percentage of runs to reach; 0 if one run is enough.
     pub floor: u64,
 }
 
@@ -206,7 +206,7 @@ struct HistoryView<'a> {
 }
 
 impl HistoryView<'_> {
-    /// How many readers went past one waiting writer at most.
+    /// Returns the largest number of readers that overtook one waiting writer.
     fn bypass(&self) -> u64 {
         if self.history.kind != Kind::ReadWrite {
             return 0;
@@ -258,7 +258,8 @@ impl HistoryView<'_> {
             .any(|(_, op)| self.calls.get(&op).is_some_and(|&(_, _, call)| of(call)))
     }
 
-    /// An acquire without an outcome, whose client did or did not change the server meanwhile.
+    /// True if an acquisition has no outcome although its client did (or did not) change the server
+    /// meanwhile.
     fn unknown_acquire(&self, executed: bool) -> bool {
         self.history.observed
             && self.infos().any(|(until, op)| {
@@ -297,7 +298,7 @@ impl HistoryView<'_> {
         self.beliefs.iter().any(|belief| belief.end == End::Crashed)
     }
 
-    /// Without fencing tokens a resource cannot be protected: that is to be seen.
+    /// True if accesses interleaved: without fencing tokens a resource cannot be protected.
     fn interleaved_accesses(&self) -> bool {
         let unfenced = self.beliefs.iter().all(|belief| belief.fence.is_none());
         unfenced && Accesses.check(self.history).witness().is_some()
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_held_to_what_cannot_be_seen() {
+    fn impossible_situations_have_no_floor() {
         let nothing = Coverage::default();
         assert!(misses(&nothing, "stale release"));
         assert!(!misses(&nothing, "failover"));

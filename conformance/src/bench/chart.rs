@@ -1,18 +1,18 @@
-//! Charts as inline SVG: curves of latency, and bars. They need no script: a curve or a bar takes the focus,
-//! says what it is, and stands out while it has it.
+//! Charts as inline SVG: latency curves, and bars. They need no script: a curve or a bar can take the focus;
+//! it then shows its values and stands out.
 
 use super::{latencies::Latencies, table::span};
 use std::{fmt::Write, time::Duration};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 330.0;
-/// Around the curves: left, top, right, bottom.
+/// Margins around the curves: left, top, right, bottom.
 const MARGIN: [f64; 4] = [70.0, 14.0, 170.0, 44.0];
-/// The least distance of two names at the ends of curves.
+/// Smallest distance between two names at the ends of curves.
 const NAME_STEP: f64 = 15.0;
-/// How many colours the style has; from then on they come again, with other dashes.
+/// Number of colours in the style. Further curves reuse them with other dashes.
 const COLOURS: usize = 6;
-/// The shares that are marked below, with how many nines they have.
+/// Marked shares on the horizontal axis, with their number of nines.
 const MARKS: [(f64, &str); 6] = [
     (0.0, "0"),
     (0.301, "50"),
@@ -22,13 +22,13 @@ const MARKS: [(f64, &str); 6] = [
     (4.0, "99.99"),
 ];
 
-/// The class that gives a lock its colour and its dashes in all charts.
+/// Returns the class that gives a lock its colour and dashes in all charts.
 fn class(nth: usize) -> String {
     format!("h{} d{}", nth % COLOURS, nth / COLOURS % 3)
 }
 
-/// The latencies of some locks: shares of all to the right, on a scale on which every further nine has the
-/// same room, and times upwards, on a scale on which every power of ten has.
+/// Draws the latencies of some locks. The horizontal axis has the share of all, with equal room for every
+/// further nine; the vertical axis has the time, logarithmic.
 pub(super) fn curves(title: &str, all: &[(&str, &Latencies)]) -> String {
     let curves: Vec<(usize, &str, &Latencies)> = (0..)
         .zip(all)
@@ -43,7 +43,7 @@ pub(super) fn curves(title: &str, all: &[(&str, &Latencies)]) -> String {
     let (low, high) = if low < high { (low, high) } else { (0.0, 1.0) };
     let most = curves.iter().map(|(.., it)| it.count()).max().unwrap_or(1);
     let nines = (most as f64).log10().clamp(1.0, 4.6);
-    // The last one, of which there is only one, stands a bit apart.
+    // The maximum is a single value and gets a place of its own.
     let end = nines + 0.25;
     let x = |at: f64| MARGIN[0] + at / end * (WIDTH - MARGIN[0] - MARGIN[2]);
     let y = |us: f64| {
@@ -88,7 +88,7 @@ pub(super) fn curves(title: &str, all: &[(&str, &Latencies)]) -> String {
     svg + "</svg>"
 }
 
-/// The lines and figures at the sides.
+/// Draws the grid lines and their labels.
 fn scales(
     svg: &mut String,
     (low, high): (f64, f64),
@@ -131,13 +131,13 @@ fn scales(
     }
     let _ = write!(
         svg,
-        "<text class=\"tick\" x=\"{}\" y=\"{}\">share of all that took no longer</text></g>",
+        "<text class=\"tick\" x=\"{}\" y=\"{}\">share that took no longer</text></g>",
         f64::midpoint(left, right),
         bottom + 36.0,
     );
 }
 
-/// The names beside the ends of curves, none upon another.
+/// Draws the names beside the ends of curves, without overlap.
 fn name_ends(svg: &mut String, mut names: Vec<(f64, usize, &str)>, x: f64) {
     names.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut free = MARGIN[1];
@@ -154,7 +154,7 @@ fn name_ends(svg: &mut String, mut names: Vec<(f64, usize, &str)>, x: f64) {
     }
 }
 
-/// What a curve says to who cannot see it.
+/// Describes a curve for screen readers.
 fn said(name: &str, it: &Latencies) -> String {
     let shares = [
         (0.5, "half"),
@@ -169,7 +169,7 @@ fn said(name: &str, it: &Latencies) -> String {
     escaped(&format!("{name}: {}", parts.join(", ")))
 }
 
-/// A bar per lock, as long as its value, with what it says.
+/// Draws a bar per lock, with its value.
 pub(super) fn bars(title: &str, all: &[(&str, f64, String)], full: Option<f64>) -> String {
     const STEP: f64 = 26.0;
     let (left, right) = (190.0, WIDTH - 120.0);
@@ -208,7 +208,7 @@ fn opened(title: &str, height: f64) -> String {
     )
 }
 
-/// A text that may stand anywhere in HTML.
+/// Escapes a text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -227,7 +227,7 @@ pub(super) fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Every number of the attribute, in all elements of the chart.
+    /// Returns every number in an attribute of all elements of the chart.
     fn numbers(svg: &str, attribute: &str) -> Vec<f64> {
         let attribute = format!(" {attribute}=\"");
         let texts = svg
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_drawn_lies_on_the_sheet() {
+    fn all_elements_lie_within_the_chart() {
         let mut slow = Latencies::default();
         (1..=5_000).for_each(|us| slow.add(Duration::from_micros(us * us)));
         let (mut one, none) = (Latencies::default(), Latencies::default());

@@ -1,4 +1,4 @@
-//! One client: takes the lock, holds it, gives it back, and notes how that went.
+//! A bench client: acquires the lock, holds it, releases it, and counts the results.
 
 use super::{
     contended_key::{ContendedKey, Waiting},
@@ -18,13 +18,13 @@ use std::{
 };
 use tokio::sync::{Notify, watch};
 
-/// How long a client waits after a failed request, so that it does not spin on a server that is gone.
+/// Pause after a failed request, so that the client does not spin while a server is down.
 const AFTER_TROUBLE: Duration = Duration::from_millis(10);
 
-/// A timer of the runtime is good to a millisecond; shorter holds are waited for awake.
+/// Timers of the runtime are exact to a millisecond; shorter holding times are spent in a busy loop.
 const TIMER: Duration = Duration::from_millis(2);
 
-/// What a client has noted.
+/// Results of a client.
 #[derive(Clone, Default)]
 pub(super) struct Tally {
     pub(super) asked: u64,
@@ -51,18 +51,18 @@ pub(super) struct Client {
     pub(super) tally: Arc<Mutex<Tally>>,
 }
 
-/// When a client begins its cycles.
+/// Start times of a client's cycles.
 pub(super) struct Pace {
     /// The start of the measurement, on the clock of all clients.
     pub(super) start: Duration,
-    /// In an open loop: its times.
+    /// Start times of an open loop.
     pub(super) slots: Option<Slots>,
-    /// Ticks at them.
+    /// Ticks at the start times.
     pub(super) tick: Arc<Notify>,
 }
 
 impl Pace {
-    /// Waits for the n-th cycle; when it should begin. `None` if there is none any more.
+    /// Waits for the n-th cycle and returns its intended start; `None` if the load is over.
     async fn begin(&self, n: u64, host: &Host) -> Option<Duration> {
         let Some(slots) = &self.slots else {
             return Some(host.now());
@@ -75,16 +75,17 @@ impl Pace {
     }
 }
 
-/// What came of asking for the lock.
+/// Outcome of an acquisition.
 type Asked = Result<(Arc<dyn AnyGrant>, Duration), (Failure, String)>;
 
 impl Client {
-    /// One cycle that is not counted: it connects, loads scripts, and shows that the lock can be acquired.
+    /// Runs one cycle that is not counted: it connects, loads scripts, and shows that the lock can be
+    /// acquired.
     pub(super) async fn warm_up(&self) -> Result<(), String> {
         let (grant, _) = self.acquire().await.map_err(|(_, why)| why)?;
         match grant.release().await {
             Ok(true) => Ok(()),
-            Ok(false) => Err("it was gone when it was given back".to_owned()),
+            Ok(false) => Err("the lock was lost before its release".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -100,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Whether there may be a next cycle.
+    /// Runs a cycle. Returns true if there may be another one.
     async fn cycle(&self, n: u64, pace: &Pace) -> bool {
         let Some(intended) = pace.begin(n, &self.host).await else {
             return false;
@@ -135,7 +136,8 @@ impl Client {
         }
     }
 
-    /// Asks until it is granted or the wait is over; with the grant, when its lease ends at the earliest.
+    /// Tries until the lock is granted or the wait is over. Returns the grant and the earliest end of its
+    /// lease.
     async fn acquire(&self) -> Asked {
         let until = self.host.now() + self.load.wait;
         let lease_end = self.host.now() + self.load.lease;
@@ -145,7 +147,7 @@ impl Client {
             Ok(None) => return Err(contended()),
             Err(error) => return Err(failed(error)),
         }
-        // It does not wait by itself.
+        // The lock does not wait by itself.
         loop {
             let lease_end = self.host.now() + self.load.lease;
             match self.lock.try_mode(self.mode).await {
@@ -154,7 +156,8 @@ impl Client {
                 Ok(None) => {}
                 Err(error) => return Err(failed(error)),
             }
-            // Between half of it and one and a half, so that no two clients keep in step.
+            // The pause is between a half and one and a half of the interval, so that clients do not stay in
+            // step.
             let [byte, ..] = self.host.random();
             let pause = self.load.poll.mul_f64(0.5 + f64::from(byte) / 255.0);
             self.host.sleep(pause).await;
@@ -172,14 +175,14 @@ impl Client {
     }
 
     async fn give_back(&self, grant: Arc<dyn AnyGrant>) {
-        // From here on the holder does not believe any more that it holds.
+        // From here on the holder no longer counts as a holder.
         self.contended_key.leave(self.nth, self.host.now());
         let outcome = grant.release().await;
         let mut tally = held(&self.tally);
         match outcome {
             Ok(true) => tally.cycles += 1,
             Ok(false) => {
-                let why = "it was gone when it was given back".to_owned();
+                let why = "the lock was lost before its release".to_owned();
                 tally.fail(Failure::Lost, why);
             }
             Err(error) => tally.fail(Failure::ReleaseUnknown, error.to_string()),
@@ -188,11 +191,11 @@ impl Client {
 }
 
 fn contended() -> (Failure, String) {
-    let why = "others held it for the whole wait".to_owned();
+    let why = "other clients held the lock for the whole wait".to_owned();
     (Failure::Contended, why)
 }
 
-/// What an error says of the outcome.
+/// Converts an error to a kind of failure and its message.
 fn failed(error: BoxError) -> (Failure, String) {
     let how = match error.downcast_ref::<Refusal>() {
         Some(Refusal::Contended | Refusal::TimedOut) => Failure::Contended,

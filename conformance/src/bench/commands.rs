@@ -1,9 +1,9 @@
-//! What a server has executed, by its own account.
+//! Commands that a server has executed, from its statistics.
 
 use redis::{RedisResult, aio::ConnectionLike};
 use std::collections::BTreeMap;
 
-/// How often each command was executed since the server's start.
+/// Returns the number of executions of each command since the server's start.
 pub(super) async fn executed(
     connection: &mut (impl ConnectionLike + Send),
 ) -> RedisResult<BTreeMap<String, u64>> {
@@ -14,7 +14,7 @@ pub(super) async fn executed(
     Ok(parsed(&text))
 }
 
-/// What came on top, the asking itself left out.
+/// Returns the difference between two such statistics, without the commands that read them.
 pub(super) fn since(
     before: &BTreeMap<String, u64>,
     after: BTreeMap<String, u64>,
@@ -27,7 +27,7 @@ pub(super) fn since(
         .collect()
 }
 
-/// The version that a server says it is.
+/// Returns the version that a server reports.
 pub(super) async fn version(connection: &mut (impl ConnectionLike + Send)) -> RedisResult<String> {
     let text: String = redis::cmd("INFO")
         .arg("server")
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_came_on_top_counts() {
+    fn earlier_executions_do_not_count() {
         let before = parsed("# Commandstats\r\ncmdstat_set:calls=3,usec=5\r\n");
         let after = parsed(
             "# Commandstats\r\ncmdstat_set:calls=9,usec=50,rejected_calls=0\r\ncmdstat_info:calls=2,usec=1\r\n\

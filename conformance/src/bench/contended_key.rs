@@ -1,4 +1,4 @@
-//! A contended key: its holders, its waiters, and how long it takes from one holder to the next.
+//! A contended key: its holders, its waiters, and the times between a release and the next grant.
 
 use super::latencies::Latencies;
 use crate::{simulation::held, subject::AnyGrant};
@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-/// A key. The clock is that of all clients.
+/// A contended key. All clients share one clock.
 pub(super) struct ContendedKey {
-    /// How many may be inside at once.
+    /// Number of clients that may hold the lock at once.
     capacity: usize,
     state: Mutex<State>,
 }
@@ -18,21 +18,21 @@ pub(super) struct ContendedKey {
 struct State {
     inside: Vec<Inside>,
     waiting: usize,
-    /// When it was last released while a client waited, if there was no grant since.
+    /// Time of the last release with a waiting client, if there was no grant since.
     freed: Option<Duration>,
     seen: Seen,
 }
 
-/// What has happened at a key.
+/// Results at a key.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    /// From a release to the next grant of a client that waited already.
+    /// Times from a release to the next grant, if that client was already waiting.
     pub(super) hand_overs: Latencies,
-    /// Grants to a client that asked later than another one that still waits.
+    /// Number of grants to a client while another one has been waiting for longer.
     pub(super) overtaken: u64,
-    /// Grants while as many as may be were inside.
+    /// Number of grants beyond the capacity.
     pub(super) overlaps: u64,
-    /// The first of them.
+    /// Description of the first of them.
     pub(super) first: Option<String>,
 }
 
@@ -40,18 +40,18 @@ struct Inside {
     client: u8,
     since: Duration,
     grant: Arc<dyn AnyGrant>,
-    /// Where the grant has no deadline: a lease after it was asked for.
+    /// Deadline of a grant without one: one lease after the request.
     lease_end: Duration,
 }
 
 impl Inside {
-    /// Until when the client may take it that it holds.
+    /// Returns the time until which the client may rely on the lock.
     fn until(&self) -> Duration {
         self.grant.deadline().unwrap_or(self.lease_end)
     }
 }
 
-/// A waiting client; dropping this ends its wait.
+/// A waiting client. Dropping this value ends its wait.
 pub(super) struct Waiting<'a> {
     contended_key: &'a ContendedKey,
     since: Duration,
@@ -71,7 +71,7 @@ impl ContendedKey {
         }
     }
 
-    /// A client begins to wait.
+    /// Starts a client's wait.
     pub(super) fn wait(&self, now: Duration) -> Waiting<'_> {
         held(&self.state).waiting += 1;
         Waiting {
@@ -80,7 +80,7 @@ impl ContendedKey {
         }
     }
 
-    /// A waiting client got the grant.
+    /// Records the grant of a waiting client.
     pub(super) fn enter(
         &self,
         client: u8,
@@ -96,7 +96,7 @@ impl ContendedKey {
             let message = other.map(|other| {
                 let ms = |at: Duration| at.saturating_sub(other.since).as_secs_f64() * 1e3;
                 format!(
-                    "client {client} was granted it {:.3} ms after client {}, who had it for {:.0} ms",
+                    "client {client} acquired the lock {:.3} ms after client {}, which held it for {:.0} ms",
                     ms(now),
                     other.client,
                     ms(other.until())
@@ -122,14 +122,14 @@ impl ContendedKey {
         drop(waited);
     }
 
-    /// A holder begins to give back.
+    /// Records the start of a release.
     pub(super) fn leave(&self, client: u8, now: Duration) {
         let mut state = held(&self.state);
         state.inside.retain(|it| it.client != client);
         state.freed = (state.waiting > 0).then_some(now);
     }
 
-    /// What has happened so far.
+    /// Returns the results so far.
     pub(super) fn seen(&self) -> Seen {
         held(&self.state).seen.clone()
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn two_inside_are_one_too_many_unless_the_first_is_over() {
+    fn a_second_holder_counts_unless_the_first_has_expired() {
         let contended_key = ContendedKey::new(1);
         contended_key.enter(0, contended_key.wait(MS(0)), &grant(Some(50)), MS(0), MS(1));
         contended_key.enter(1, contended_key.wait(MS(0)), &grant(None), MS(90), MS(20));
@@ -188,13 +188,13 @@ mod tests {
         assert_eq!(
             contended_key.seen().overlaps,
             1,
-            "the deadline of the first has passed"
+            "the first grant has expired"
         );
         contended_key.enter(3, contended_key.wait(MS(60)), &grant(None), MS(200), MS(89));
         assert_eq!(
             contended_key.seen().overlaps,
             2,
-            "a lease without a deadline counts as well"
+            "a grant without a deadline holds for its lease"
         );
         let permits = ContendedKey::new(2);
         permits.enter(0, permits.wait(MS(0)), &grant(None), MS(90), MS(1));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_over_goes_to_one_who_waited() {
+    fn a_hand_over_goes_to_a_waiter() {
         let contended_key = ContendedKey::new(1);
         contended_key.enter(0, contended_key.wait(MS(0)), &grant(None), MS(900), MS(1));
         let second = contended_key.wait(MS(5));
@@ -218,11 +218,7 @@ mod tests {
         let third = contended_key.wait(MS(13));
         contended_key.leave(1, MS(14));
         contended_key.enter(0, contended_key.wait(MS(15)), &grant(None), MS(900), MS(16));
-        assert_eq!(
-            contended_key.seen().overtaken,
-            1,
-            "the later client was first"
-        );
+        assert_eq!(contended_key.seen().overtaken, 1, "a later client overtook");
         drop(third);
         contended_key.leave(0, MS(20));
         contended_key.enter(0, contended_key.wait(MS(21)), &grant(None), MS(900), MS(22));

@@ -1,4 +1,4 @@
-//! Measurements as JSON: the same for every backend.
+//! Measurements as JSON, with the same fields for every backend.
 
 use super::{
     latencies::Latencies,
@@ -7,7 +7,8 @@ use super::{
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// All measurements of a run, one lock a line. Times are in microseconds unless their name says otherwise.
+/// Formats all measurements of a run, one lock per line. Times are in microseconds unless a name says
+/// otherwise.
 #[must_use]
 pub fn text(all: &[Measured]) -> String {
     let locks: Vec<String> = all.iter().map(|it| format!("    {}", lock(it))).collect();
@@ -23,7 +24,7 @@ pub fn text(all: &[Measured]) -> String {
     )
 }
 
-/// What was the same for all.
+/// Returns the fields that all locks share.
 fn head(measured: &Measured) -> Map<String, Value> {
     let load = &measured.load;
     let pairs = [

@@ -1,13 +1,13 @@
-//! How long something took, many times over.
+//! A distribution of durations.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Durations to the microsecond, of which three digits are kept.
+/// A histogram of durations in microseconds, with three significant digits.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
-/// Of so many significant digits.
+/// Number of significant digits.
 const DIGITS: u8 = 3;
 const LONGEST: Duration = Duration::from_secs(3_600);
 
@@ -19,25 +19,25 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds one; longer ones count as an hour.
+    /// Adds a duration; longer ones count as an hour.
     pub fn add(&mut self, took: Duration) {
         let micros = took.min(LONGEST).as_micros();
-        // It grows with its values, so none is out of range.
+        // The histogram grows with its values, so every value is in range.
         let _ = self.0.record(u64::try_from(micros).unwrap_or(u64::MAX));
     }
 
-    /// Adds all others.
+    /// Adds all durations of another distribution.
     pub fn merge(&mut self, others: &Self) {
         let _ = self.0.add(&others.0);
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time within which this share of them was done, 0 to 1; `None` if there are none.
+    /// Returns the time that a share (0 to 1) of the durations did not exceed; `None` without durations.
     #[must_use]
     pub fn within(&self, share: f64) -> Option<Duration> {
         (!self.0.is_empty()).then(|| {
@@ -46,14 +46,14 @@ impl Latencies {
         })
     }
 
-    /// The longest.
+    /// Returns the longest duration.
     #[must_use]
     pub fn longest(&self) -> Option<Duration> {
         self.within(1.0)
     }
 
-    /// Shares and times for a curve, as fine as so many values say anything: from the shortest on, with
-    /// equal steps of the remaining ones, down to a single one.
+    /// Returns shares and times for a curve, as fine as the number of values allows: the remaining share
+    /// shrinks by a constant factor, down to a single value.
     #[must_use]
     pub fn curve(&self) -> Vec<(f64, Duration)> {
         const STEPS_PER_NINE: u32 = 10;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_was_added() {
+    fn shares_count_all_added_durations() {
         let mut all = of(1..=600);
         all.merge(&of(601..=1_000));
         assert_eq!(all.count(), 1_000);

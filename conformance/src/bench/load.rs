@@ -2,24 +2,25 @@
 
 use std::time::Duration;
 
-/// How locks are used while they are measured.
+/// Load of a bench.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// How many clients there are, each a process of its own as far as the lock can tell.
+    /// Number of clients. The lock sees each as a process of its own.
     pub clients: u8,
-    /// How many keys they are spread over; each client stays with its key.
+    /// Number of keys. The clients are spread over them and stay with their key.
     pub keys: u8,
     /// The lease.
     pub lease: Duration,
-    /// How long a holder holds, at least.
+    /// Shortest time for which a holder holds the lock.
     pub hold: Duration,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub time: Duration,
-    /// Cycles per second that all clients together begin; without it, each begins when its last is over.
+    /// Cycles per second that all clients together start. Without a rate, each client starts a cycle when its
+    /// last one is over.
     pub rate: Option<f64>,
-    /// How long a client waits for the lock.
+    /// Longest wait of a client for the lock.
     pub wait: Duration,
-    /// How often a lock is asked again that does not wait by itself.
+    /// Interval between two tries of a lock that does not wait by itself.
     pub poll: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// The times since the start at which a client is to begin, in an open loop.
+    /// Returns the times since the start at which a client starts its cycles, in an open loop.
     pub(super) fn begins(&self, client: u8) -> Option<Slots> {
         let every = 1.0 / self.rate?;
         Some(Slots {
@@ -59,13 +60,13 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// The n-th, if it comes before the end.
+    /// Returns the n-th time, if it is before the end.
     pub(super) fn nth(&self, n: u64) -> Option<Duration> {
         let at = Duration::try_from_secs_f64(self.first + self.every * n as f64).ok()?;
         (at < self.until).then_some(at)
     }
 
-    /// How many there are before a time.
+    /// Returns the number of times before `at`.
     pub(super) fn before(&self, at: Duration) -> u64 {
         let steps = (at.min(self.until).as_secs_f64() - self.first) / self.every;
         steps.ceil().max(0.0) as u64
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_take_turns_at_the_rate_of_all() {
+    fn clients_share_the_rate_in_turn() {
         let load = Load {
             clients: 4,
             rate: Some(100.0),

@@ -1,26 +1,26 @@
-//! Where locks are measured, and the servers there.
+//! The servers on which a bench runs.
 
 use crate::{backend::redis_server::RedisServer, scenario::Topology};
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 use std::{ffi::OsString, io, path::Path};
 
-/// Where locks are measured.
+/// The servers on which a bench runs.
 #[derive(Clone, Debug)]
 pub enum LockBackend {
-    /// Doubles of this process, over TCP.
+    /// Doubles in this process, over TCP.
     Double,
-    /// Servers that are started for the purpose, by this program.
+    /// Servers that the bench starts, with this program.
     Spawn(OsString),
-    /// A server that is there. Only keys under a prefix of our own are touched.
+    /// A running server. The bench touches only keys under its own prefix.
     At {
         /// Host and port.
         address: (String, u16),
-        /// Who logs in, and to which database.
+        /// Credentials and database.
         login: RedisConnectionInfo,
     },
 }
 
-/// Servers that serve until this is dropped.
+/// Servers that run until this value is dropped.
 pub(super) struct Servers {
     pub(super) addresses: Vec<(String, u16)>,
     pub(super) login: RedisConnectionInfo,
@@ -34,7 +34,7 @@ impl LockBackend {
     /// Reads `double`, `spawn`, `spawn:PROGRAM` or `redis://HOST:PORT`.
     ///
     /// # Errors
-    /// If it is none of these.
+    /// If the text is none of these.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "double" => Ok(Self::Double),
@@ -59,7 +59,7 @@ impl LockBackend {
         })
     }
 
-    /// Its name in results.
+    /// Returns the name in results.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -69,7 +69,7 @@ impl LockBackend {
         }
     }
 
-    /// Fresh servers for a lock, or the one that is there.
+    /// Starts fresh servers for a lock, or uses the running one.
     pub(super) fn open(&self, topology: Topology) -> io::Result<Servers> {
         let wanted = topology.addresses().max(1);
         let login = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -98,7 +98,7 @@ impl LockBackend {
                 }
             }
             Self::At { .. } if wanted > 1 => {
-                let text = format!("it wants {wanted} servers, and there is one");
+                let text = format!("the lock needs {wanted} servers, but this backend has one");
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
             Self::At { address, login } => {
@@ -109,7 +109,7 @@ impl LockBackend {
         Ok(servers)
     }
 
-    /// Whether keys that are left behind would disturb another user of the server.
+    /// Returns true if other users share the server, so that leftover keys could disturb them.
     pub(super) const fn is_shared(&self) -> bool {
         matches!(self, Self::At { .. })
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_is_not_made_several() {
+    fn a_single_server_does_not_stand_in_for_several() {
         let place = LockBackend::parse("redis://127.0.0.1:1").unwrap();
         assert!(place.open(Topology::Nodes(5)).is_err());
         assert_eq!(place.open(Topology::ONE).unwrap().addresses.len(), 1);

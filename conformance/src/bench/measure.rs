@@ -1,4 +1,4 @@
-//! Measures one lock: opens servers, lets the clients loose, and adds up what they noted.
+//! Measures one lock: opens servers, runs the clients, and adds up their results.
 
 use super::{
     client::{Client, Pace, Tally},
@@ -26,43 +26,45 @@ use std::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-/// How often it is looked whether the time is over.
+/// Interval between two checks of the elapsed time.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long those are waited for who are just giving back, at least.
+/// Shortest time for which clients may finish their releases at the end.
 const GRACE: Duration = Duration::from_secs(1);
-/// How many steps a search for keys that were left behind takes at most.
+/// Largest number of SCAN calls when searching for leftover keys.
 const SCANS_MAX: u32 = 10_000;
 
-/// Why a lock could not be measured.
+/// Reason why a lock could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// A counter or a latch: it has no holder.
+    /// The subject is a counter or a latch and has no holder.
     #[error("a counter or a latch has no holder, so there is nothing to measure")]
     NotALock,
     /// There are more keys than clients, or none.
-    #[error("there has to be a client for each key, and at least one of both")]
+    #[error("there must be at least one key and at least as many clients as keys")]
     NoClients,
-    /// The servers are out of reach, or fewer than the lock wants.
+    /// The servers cannot be reached, or are fewer than the lock needs.
     #[error("{0}")]
     OutOfReach(#[from] io::Error),
-    /// A server does not answer.
-    #[error("the server does not answer: {0}")]
+    /// A server does not reply.
+    #[error("the server does not reply: {0}")]
     Silent(#[from] redis::RedisError),
-    /// A client could not take the lock although no other client wanted it.
-    #[error("client {client} could not acquire and release it without any other client: {why}")]
+    /// A client failed to acquire the lock without competition.
+    #[error(
+        "client {client} could not acquire and release the lock, although no other client used it: {why}"
+    )]
     Unusable {
-        /// Which client.
+        /// Number of the client.
         client: u8,
-        /// The error that it got.
+        /// Its error.
         why: String,
     },
 }
 
-/// Measures a lock. `progress` gets the elapsed time now and then; once `interrupted` is set, the
-/// measurement ends and what there is counts.
+/// Measures a lock. `progress` is called with the elapsed time now and then. Setting `interrupted` ends the
+/// measurement; the results so far count.
 ///
 /// # Errors
-/// If it cannot be measured there.
+/// If the lock cannot be measured on this backend.
 pub fn measure(
     subject: &dyn DynSubject,
     place: &LockBackend,
@@ -91,12 +93,12 @@ pub fn measure(
         let name = format!("{}, Redis {}", place.name(), ran.version);
         Ok(stage.added_up(subject.name(), name, ran))
     });
-    // Whatever a lock has left running ends here.
+    // Background tasks of the lock end here.
     runtime.shutdown_timeout(GRACE);
     outcome
 }
 
-/// All that takes part in a measurement.
+/// The participants of a measurement.
 struct Stage {
     machine: Machine,
     load: Arc<Load>,
@@ -107,7 +109,7 @@ struct Stage {
     observers: Vec<Connection>,
 }
 
-/// How it went.
+/// Raw results.
 struct Ran {
     elapsed: Duration,
     interrupted: bool,
@@ -116,7 +118,7 @@ struct Ran {
 }
 
 impl Stage {
-    /// Opens all locks, and lets every client take its own once.
+    /// Opens all locks, and lets every client acquire its own once.
     async fn set(
         subject: &dyn DynSubject,
         servers: &Servers,
@@ -145,7 +147,7 @@ impl Stage {
             observers,
         };
         for nth in 0..load.clients {
-            // A number may come twice with so many; a seed does not.
+            // Client numbers may repeat with this many clients; seeds do not.
             let seed = chance::draw([seed, u64::from(nth)]);
             let host = stage.machine.host(nth, seed, load.lease);
             stage.enlist(subject, nth, host, mode).await?;
@@ -181,7 +183,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Lets all clients loose until the time is over.
+    /// Runs all clients until the time is over.
     async fn run(
         &mut self,
         interrupted: &AtomicBool,
@@ -226,7 +228,7 @@ impl Stage {
                 }
             }
         };
-        // A client that does not end is cut off; its measurements count.
+        // A client that does not end in time is aborted; its results count.
         let _ = tokio::time::timeout(grace, ended).await;
         running.shutdown().await;
         let interrupted = elapsed < self.load.time;
@@ -239,7 +241,7 @@ impl Stage {
         })
     }
 
-    /// What all servers together have executed.
+    /// Returns the commands that all servers together have executed.
     async fn executed(&mut self) -> Result<BTreeMap<String, u64>, BenchError> {
         let mut sum: BTreeMap<String, u64> = BTreeMap::new();
         for observer in &mut self.observers {
@@ -250,7 +252,7 @@ impl Stage {
         Ok(sum)
     }
 
-    /// Deletes what has our prefix in its name.
+    /// Deletes the keys under the bench's prefix.
     async fn clean_up(&mut self) -> Result<(), BenchError> {
         let pattern = format!("*{}*", self.prefix);
         for observer in &mut self.observers {

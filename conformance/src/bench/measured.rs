@@ -1,20 +1,20 @@
-//! What a measurement has shown.
+//! Results of a measurement.
 
 use super::{latencies::Latencies, load::Load};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How a cycle can fail.
+/// Kinds of failed cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
-    /// Others held the lock for the whole wait.
+    /// Other clients held the lock for the whole wait.
     Contended,
-    /// It was refused for another reason, or the lease was over before the grant arrived.
+    /// The lock was refused for another reason, or the lease ended before the grant arrived.
     Refused,
-    /// It is not known whether it was granted: no answer, for instance.
+    /// The outcome of the acquisition is unknown, for example without a reply.
     Unknown,
-    /// It was gone when it was given back.
+    /// The lock was lost before its release.
     Lost,
-    /// It is not known whether it was given back.
+    /// The outcome of the release is unknown.
     ReleaseUnknown,
     /// The code of the lock panicked.
     Panicked,
@@ -31,7 +31,7 @@ impl Failure {
         Self::Panicked,
     ];
 
-    /// Its name in the results.
+    /// Returns the name in the results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,70 +45,70 @@ impl Failure {
     }
 }
 
-/// Grants of a lock that as many already held as may hold it.
+/// Grants beyond the number of clients that may hold the lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlaps {
-    /// How many there were.
+    /// Number of such grants.
     pub count: u64,
-    /// The first one.
+    /// Description of the first one.
     pub first: Option<String>,
 }
 
-/// What a measurement of one lock has shown.
+/// Results of one lock.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// The lock.
+    /// Name of the lock.
     pub lock: &'static str,
-    /// Where it was measured.
+    /// Name of the backend.
     pub place: String,
     /// The load.
     pub load: Load,
-    /// How long it was measured; less than asked for if it was interrupted.
+    /// Measured time; less than the load's if interrupted.
     pub elapsed: Duration,
-    /// Whether it was interrupted.
+    /// True if it was interrupted.
     pub interrupted: bool,
-    /// Acquisitions that were begun.
+    /// Number of acquisitions that were started.
     pub asked: u64,
-    /// Cycles of acquiring and giving back that went well, per client.
+    /// Number of successful cycles of each client.
     pub cycles: Vec<u64>,
-    /// From asking (in an open loop: from when it should have been asked) to the grant.
+    /// Times from the request (in an open loop: from its intended start) to the grant.
     pub acquire: Latencies,
-    /// From the start of a release to the grant of a client that waited then.
+    /// Times from the start of a release to the grant of a client that was waiting.
     pub hand_over: Latencies,
-    /// Grants to a client that asked later than another one that still waits.
+    /// Number of grants to a client while another one has been waiting for longer.
     pub overtaken: u64,
-    /// Cycles that failed.
+    /// Number of failed cycles by kind.
     pub failures: BTreeMap<Failure, u64>,
-    /// The message of the first of each kind.
+    /// First message of each kind of failure.
     pub complaints: BTreeMap<Failure, String>,
-    /// In an open loop: cycles that should have begun and had not when the time was over.
+    /// In an open loop: number of cycles whose start time had passed and that had not started at the end.
     pub unserved: u64,
-    /// Commands that the servers executed, scripts' own included.
+    /// Number of commands that the servers executed, including those in scripts.
     pub commands: BTreeMap<String, u64>,
-    /// Whether more held it at once than may.
+    /// Grants beyond the number of clients that may hold the lock.
     pub overlaps: Overlaps,
 }
 
 impl Measured {
-    /// Cycles of all clients that went well.
+    /// Returns the number of successful cycles of all clients.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.cycles.iter().sum()
     }
 
-    /// The same in a second.
+    /// Returns the number of successful cycles per second.
     #[must_use]
     pub fn per_second(&self) -> f64 {
         self.total() as f64 / self.elapsed.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// Cycles that failed, in all ways.
+    /// Returns the number of failed cycles.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// Cycles that were under way when the time was over.
+    /// Returns the number of cycles that were unfinished at the end.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.asked
@@ -116,8 +116,8 @@ impl Measured {
             .saturating_sub(self.failed())
     }
 
-    /// Jain's index of the cycles of all clients: 1 if all had equally many, 1/n if one of n had them all.
-    /// `None` if no client had any.
+    /// Returns Jain's index of the clients' cycles: 1 if all clients had equally many, 1/n if one of n had
+    /// all. `None` if there were no cycles.
     #[must_use]
     pub fn fairness(&self) -> Option<f64> {
         let sum = self.total() as f64;
@@ -125,21 +125,21 @@ impl Measured {
         (squares > 0.0).then(|| sum * sum / (self.cycles.len() as f64 * squares))
     }
 
-    /// Commands that the servers executed per cycle that went well.
+    /// Returns the number of executed commands per successful cycle.
     #[must_use]
     pub fn commands_per_cycle(&self) -> Option<f64> {
         let cycles = self.total();
         (cycles > 0).then(|| self.commands.values().sum::<u64>() as f64 / cycles as f64)
     }
 
-    /// Whether the lock never had more holders than it may, and no code panicked.
+    /// Returns true if the lock never had more holders than allowed, and no code panicked.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.overlaps.count == 0 && !self.failures.contains_key(&Failure::Panicked)
     }
 }
 
-/// A measurement in which nothing was slow.
+/// A measurement without anything unusual.
 #[cfg(test)]
 pub(super) fn sample(cycles: Vec<u64>) -> Measured {
     Measured {
@@ -166,14 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fairness_is_one_for_equal_shares_and_an_nth_for_one_who_has_all() {
+    fn fairness_is_one_for_equal_shares_and_an_nth_for_a_single_winner() {
         assert_eq!(sample(vec![5; 4]).fairness(), Some(1.0));
         assert_eq!(sample(vec![0, 0, 0, 9]).fairness(), Some(0.25));
         assert_eq!(sample(vec![0; 4]).fairness(), None);
     }
 
     #[test]
-    fn what_was_asked_went_well_or_failed_or_was_cut_off() {
+    fn every_request_succeeds_fails_or_is_unfinished() {
         let mut measured = sample(vec![3, 4]);
         measured.asked = 10;
         measured.failures.insert(Failure::Contended, 2);

@@ -1,5 +1,5 @@
-//! Wakes the clients of an open loop. Timers of the runtime are good to a millisecond only, which is more than
-//! most locks take; a thread of its own sleeps to a tenth of that.
+//! Wakes the clients of an open loop. Timers of the runtime are exact only to a millisecond, which is longer
+//! than most locks take; a thread sleeps with a tenth of that error.
 
 use super::load::{Load, Slots};
 use crate::simulation::Machine;
@@ -13,10 +13,10 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The longest sleep, so that the thread ends soon after it is stopped.
+/// Longest sleep, so that the thread ends soon after it is stopped.
 const NAP: Duration = Duration::from_millis(20);
 
-/// It ticks until it is dropped.
+/// A ticking thread. Dropping this value stops it.
 pub(super) struct Metronome {
     ticks: Vec<Arc<Notify>>,
     over: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ pub(super) struct Metronome {
 }
 
 impl Metronome {
-    /// Starts it for all clients of a load that begins at `start`.
+    /// Starts the ticks for all clients of a load that starts at `start`.
     pub(super) fn start(load: &Load, machine: &Machine, start: Duration) -> Self {
         let ticks: Vec<_> = (0..load.clients).map(|_| Arc::new(Notify::new())).collect();
         let over = Arc::new(AtomicBool::new(false));
@@ -40,8 +40,8 @@ impl Metronome {
         }
     }
 
-    /// The ticks of one client. A tick without a waiting client is kept for the next call,
-    /// which has to look at the time.
+    /// Returns the ticks of one client. A tick without a waiting client is kept for the next call, so the
+    /// client must check the time.
     pub(super) fn of(&self, client: u8) -> Arc<Notify> {
         Arc::clone(&self.ticks[usize::from(client)])
     }

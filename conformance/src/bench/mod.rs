@@ -1,8 +1,9 @@
-//! Locks under load, in real time: what they cost and how they share, as `redouble-check bench` shows it.
+//! Locks under load, in real time: their cost and fairness, as `redouble-check bench` reports them.
 //!
-//! Every client is a task with connections of its own, on as many threads as there are cores. A closed loop
-//! asks again as soon as it has given back; an open loop begins at times that are laid down beforehand, and
-//! counts from them, so that a cycle that begins late because the one before took long is counted as late.
+//! Every client is a task with connections of its own; the tasks run on as many threads as there are cores.
+//! In a closed loop a client asks again as soon as it has released. In an open loop it starts at
+//! predetermined times, and latencies count from them, so a cycle that starts late because the one before
+//! took long counts as late.
 //!
 //! ```text
 //! LockBackend -> servers -> Machine -> Host -> DynSubject::open -> client loops -> ContendedKey (its holders), Tally -> Measured

@@ -1,4 +1,4 @@
-//! Measurements as one HTML file that needs nothing else: charts, and the figures they are made of.
+//! Measurements as one self-contained HTML file: charts, and their figures.
 
 use super::{
     chart::{bars, curves, escaped},
@@ -8,20 +8,20 @@ use super::{
 };
 use std::fmt::Write;
 
-/// The style of the other report, and what is only here.
+/// The style of the suite's report, and additions.
 const STYLES: [&str; 2] = [
     include_str!("../report/html/style.css"),
     include_str!("page.css"),
 ];
 
-/// The whole page.
+/// Returns the whole page.
 #[must_use]
 pub fn page(all: &[Measured]) -> String {
     let sound = all.iter().all(Measured::is_sound);
     let (class, title) = if sound {
         ("good", "Locks under load")
     } else {
-        ("bad", "Locks under load: one was held by too many")
+        ("bad", "Locks under load: one had too many holders")
     };
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -46,12 +46,12 @@ pub fn page(all: &[Measured]) -> String {
     page + "</main>\n</body>\n</html>\n"
 }
 
-/// What was the same for all locks, in a sentence.
+/// Describes the load in a sentence.
 fn facts(measured: &Measured) -> String {
     let load = &measured.load;
     let how = load.rate.map_or_else(
-        || "each begins when its last cycle is over".to_owned(),
-        |rate| format!("{rate} cycles per second are begun, whatever becomes of them"),
+        || "each client starts a cycle when its last one is over".to_owned(),
+        |rate| format!("{rate} cycles per second start at fixed times"),
     );
     let clients =
         |count: u8, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
@@ -70,9 +70,9 @@ fn charts(page: &mut String, all: &[Measured]) {
         all.iter().map(|it| (it.lock, pick(it))).collect()
     };
     let from = if all.iter().any(|it| it.load.rate.is_some()) {
-        "from when it should have been asked for to the grant"
+        "from the intended start to the grant"
     } else {
-        "from asking to the grant"
+        "from the request to the grant"
     };
     let cycles: Vec<_> = all
         .iter()
@@ -101,12 +101,12 @@ fn charts(page: &mut String, all: &[Measured]) {
         ),
         (
             "Cycles per second",
-            "taken and given back, by all clients together",
+            "acquired and released, by all clients together",
             bars("Cycles per second, a bar per lock", &cycles, None),
         ),
         (
             "Fairness",
-            "Jain's index: 1 when all clients had it equally often, 1/n when one of n had it always",
+            "Jain's index: 1 if all clients held the lock equally often, 1/n if one of n held it always",
             bars("Fairness, a bar per lock", &fairness, Some(1.0)),
         ),
     ] {
@@ -148,12 +148,12 @@ fn figures(page: &mut String, all: &[Measured]) {
     }
     page.push_str(
         "</tbody></table></div>\n\
-         <p>Commands are all that the servers executed, those within scripts included. Overtaken: grants to one who \
-         came later while another waited.</p></section>\n",
+         <p>Commands: all commands that the servers executed, including those in scripts. Overtaken: grants to a client \
+         while another one has been waiting for longer.</p></section>\n",
     );
 }
 
-/// How many failed, and how.
+/// Describes the failures: how many, of which kind.
 fn failures(measured: &Measured) -> String {
     let kinds = Failure::ALL.into_iter().filter_map(|how| {
         let count = measured.failures.get(&how)?;

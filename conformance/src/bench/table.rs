@@ -1,4 +1,4 @@
-//! Measurements as a table for a terminal, or for a README: the same for every backend.
+//! Measurements as a table for a terminal or a README, with the same columns for every backend.
 
 use super::{
     latencies::Latencies,
@@ -11,7 +11,7 @@ const HEADINGS: [&str; 13] = [
     "commands", "failed",
 ];
 
-/// A line per lock, and below it what there is to say besides.
+/// Formats a line per lock, with remarks below.
 #[must_use]
 pub fn table(all: &[Measured]) -> String {
     let rows: Vec<[String; 13]> = [HEADINGS.map(str::to_owned)]
@@ -74,13 +74,13 @@ fn cells(measured: &Measured) -> [String; 13] {
     ]
 }
 
-/// The four times that tables have.
+/// Returns the four times of a table.
 pub(super) fn quartet(all: &Latencies) -> [String; 4] {
     let times = [0.5, 0.99, 0.999, 1.0].map(|share| all.within(share));
     times.map(|time| time.map_or_else(|| "-".to_owned(), span))
 }
 
-/// What does not fit into the line of a lock.
+/// Returns the remarks about a lock, for which the table has no column.
 pub(super) fn remarks(measured: &Measured) -> Vec<String> {
     let name = measured.lock;
     let mut all = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn remarks(measured: &Measured) -> Vec<String> {
         let first = measured.overlaps.first.as_deref().unwrap_or_default();
         let times = times(measured.overlaps.count);
         all.push(format!(
-            "!! {name} WAS HELD BY MORE CLIENTS THAN MAY HOLD IT, {times}: {first}"
+            "!! {name} HAD MORE HOLDERS THAN ALLOWED, {times}: {first}"
         ));
     }
     for how in Failure::ALL {
@@ -103,8 +103,7 @@ pub(super) fn remarks(measured: &Measured) -> Vec<String> {
     }
     if measured.unserved > 0 {
         all.push(format!(
-            "   {name}: {} cycles that should have begun had not when the time was over; its latencies do not \
-             know of them",
+            "   {name}: {} cycles were due and had not started at the end; the latencies do not include them",
             measured.unserved
         ));
     }
@@ -123,7 +122,7 @@ fn times(count: u64) -> String {
     }
 }
 
-/// A time with three digits or so.
+/// Formats a time with about three digits.
 pub(super) fn span(time: Duration) -> String {
     let us = time.as_micros();
     match us {
@@ -139,7 +138,7 @@ mod tests {
     use super::{super::measured::sample, *};
 
     #[test]
-    fn columns_stand_below_their_headings_and_trouble_is_told() {
+    fn columns_align_with_headings_and_failures_are_reported() {
         let mut measured = sample(vec![1_000, 2_000]);
         (1..=1_000).for_each(|us| measured.acquire.add(Duration::from_micros(us * 20)));
         measured.commands.insert("set".to_owned(), 6_000);
@@ -156,10 +155,10 @@ mod tests {
         assert_eq!(end(lines[1], "cycles/s"), end(lines[2], "1500"), "{text}");
         assert!(lines[4].contains("lost once"), "{text}");
         measured.overlaps.count = 2;
-        measured.overlaps.first = Some("client 1 was granted it".to_owned());
+        measured.overlaps.first = Some("client 1 acquired the lock".to_owned());
         let text = table(&[measured]);
         assert!(
-            text.contains("!! mutex WAS HELD") && text.contains("2 times: client 1"),
+            text.contains("!! mutex HAD MORE") && text.contains("2 times: client 1"),
             "{text}"
         );
     }

@@ -1,23 +1,23 @@
-//! Changes of our scripts that make no difference: each with the reason why nobody can notice it. They are shown
-//! as such and not counted. An entry that fits no mutant any more is an error, so the list cannot outlive the scripts.
+//! Mutants of our scripts that behave like the original, each with the reason. They are listed and not
+//! counted. An entry that matches no mutant is an error, so the list stays true when the scripts change.
 
 use super::{Change, Mutant, Script};
 
-/// A change that makes no difference.
+/// An equivalent mutant.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Equivalent {
-    /// What the script says of itself, or a script that it is put around, or the beginning of that; empty for every
-    /// script that has the line.
+    /// Start of the title of the script, or of a part that it contains; empty for every script that contains
+    /// the line.
     pub title: &'static str,
-    /// The changed line as it should be, without the blanks around it.
+    /// The original line without indentation.
     pub line: &'static str,
-    /// What was made of what.
+    /// Description of the change.
     pub what: &'static str,
-    /// Why nobody can tell.
+    /// Reason why the change has no effect.
     pub why: &'static str,
 }
 
-/// All that are known.
+/// All known equivalent mutants.
 pub const EQUIVALENTS: &[Equivalent] = &[
     same(
         "",
@@ -171,7 +171,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "Takes a write lock",
         "if tonumber(ARGV[5]) > 0 and (not waits or waits == ARGV[1]) then",
         "`1` for `0`",
-        "it is 0 or more than a second",
+        "the argument is 0 or more than a second",
     ),
     same(
         "Gives back a write lock",
@@ -181,24 +181,23 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
 ];
 
-const A_MS: &str = "a lock that shall stay taken for one more millisecond: the clocks of client and server agree on no less";
-const IN_VAIN: &str = "who waits is told once more, and asks in vain";
-const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \
-                          and Redis 7 knows nothing else: the call changes nothing";
-const SAME_END: &str = "what has just as long to live is given the end that it has";
+const A_MS: &str = "it differs only for a lock that stays held for one more millisecond, and clocks of client and server are not more exact";
+const IN_VAIN: &str = "a waiter gets one more wake-up, and tries in vain";
+const BY_EFFECTS: &str = "since Redis 5 the server replicates the effects of a script unless the script asks for something else, \
+                          and Redis 7 supports nothing else: the call changes nothing";
+const SAME_END: &str = "a key with the same time to live keeps its expiry";
 const ENDS_NOW: &str = "PEXPIRE with 0 removes the key as DEL does";
 
 const LONG_AGO: &str = "the other number is a time since 1970 and greater than both";
 
-const NEGATIVE: &str = "whatever is negative says that the time is not known";
-const HIGHER: &str = "the number is higher than it need be, and the next one is higher still: numbers that nobody is told of are \
-                      passed over at any time";
-const SPREAD: &str =
-    "who is told a time asks up to five milliseconds after it, or it would meet all others";
+const NEGATIVE: &str = "every negative number means that the time is unknown";
+const HIGHER: &str = "the token is higher than necessary, and the next one is higher still: tokens that no client gets may be \
+                      skipped at any time";
+const SPREAD: &str = "a waiter adds up to five milliseconds to this time anyway, so that not all waiters ask at once";
 const MILLISECOND: &str =
-    "how long a request takes is not known to the millisecond, and nobody asks so late";
+    "the duration of a request is not known to the millisecond, and no client asks so late";
 const ONE_MORE_LOOK: &str =
-    "a message more than needed: who is told looks, and is refused as before";
+    "it publishes a superfluous message: the waiter checks the lock and is refused as before";
 
 const fn same(
     title: &'static str,
@@ -223,7 +222,7 @@ impl Equivalent {
     }
 }
 
-/// Those that say together why a mutant makes no difference: one for each script that it is in. None if one is missing.
+/// Returns the entries for a mutant, one per script that contains it; `None` if one is missing.
 fn known(scripts: &[Script], mutant: &Mutant) -> Option<Vec<&'static Equivalent>> {
     let of = |(script, change): &(usize, Change)| {
         let script = scripts.get(*script)?;
@@ -232,13 +231,13 @@ fn known(scripts: &[Script], mutant: &Mutant) -> Option<Vec<&'static Equivalent>
     mutant.changes.iter().map(of).collect()
 }
 
-/// Why a mutant makes no difference, if that is known.
+/// Returns the reason why a mutant has no effect, if it is known.
 #[must_use]
 pub fn reason(scripts: &[Script], mutant: &Mutant) -> Option<&'static str> {
     known(scripts, mutant)?.first().map(|it| it.why)
 }
 
-/// Those that excuse none of the mutants. If there are `all` scripts of ours; else only those whose script is there.
+/// Returns the entries that match no mutant. Without `all` only entries whose script is among `scripts`.
 pub fn stale<'a>(
     scripts: &'a [Script],
     mutants: &'a [Mutant],

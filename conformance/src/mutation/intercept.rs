@@ -1,4 +1,4 @@
-//! A backend whose servers get other requests than were sent to them.
+//! A backend that changes requests on their way to the servers.
 
 use crate::{
     backend::{Backend, Later, Opened, Servers, View},
@@ -16,10 +16,10 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is done to the arguments of a request on its way.
+/// Changes the arguments of a request.
 type Change = dyn Fn(&mut [Vec<u8>]) + Send + Sync;
 
-/// Another backend, with something between it and its clients.
+/// Another backend, with changed requests.
 pub(super) struct Intercept<B> {
     backend: B,
     change: Arc<Change>,
@@ -134,13 +134,13 @@ impl Servers for Intercepted {
 struct Stream {
     inner: Box<dyn Transport>,
     change: Arc<Change>,
-    /// The beginning of a request.
+    /// Start of a request.
     read: Vec<u8>,
     to_write: Vec<u8>,
 }
 
 impl Stream {
-    /// Takes in what was written, and gets ready what is to be written instead.
+    /// Reads the client's bytes, and prepares the bytes for the server.
     fn take(&mut self, bytes: &[u8]) {
         self.read.extend_from_slice(bytes);
         while let Some((request, len)) = parse(&self.read) {
@@ -167,7 +167,8 @@ impl Stream {
     }
 }
 
-/// The arguments of the first request in `bytes` and its length, once it is whole. Clients send arrays of bulk strings.
+/// Returns the arguments of the first request in `bytes` and its length, if it is complete. Clients send
+/// arrays of bulk strings.
 fn parse(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     let (count, mut rest) = line(bytes.strip_prefix(b"*")?)?;
     let mut arguments = Vec::new();
@@ -180,7 +181,7 @@ fn parse(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     Some((arguments, bytes.len() - rest.len()))
 }
 
-/// A number, and the bytes behind its line.
+/// Parses a number, and returns the bytes after its line.
 fn line(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let number = std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()?;

@@ -1,24 +1,24 @@
-//! Small mistakes in a Lua script. Knows what tokens are, and not much of what they mean.
+//! Small mistakes in a Lua script. This file works on tokens and knows little of their meaning.
 
 use std::ops::Range;
 
-/// A script with a mistake in it.
+/// A changed script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The line of the mistake, from 1.
+    /// Line of the change, from 1.
     pub line: usize,
-    /// Where in the script it begins, bytes from 0.
+    /// Offset of the change in the script, in bytes from 0.
     pub at: usize,
-    /// What was made of what.
+    /// Description of the change.
     pub what: String,
-    /// The whole text.
+    /// The changed script.
     pub text: String,
 }
 
-/// What a run of a changed script may do in a loop before it is taken for endless.
+/// Number of iterations after which a loop of a changed script counts as endless.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// Comparisons, connectives and sums, and what they are mistaken for.
+/// Comparisons, connectives and sums, with their replacements.
 const MISTAKEN: &[(&str, &[&str])] = &[
     ("==", &["~="]),
     ("~=", &["=="]),
@@ -51,8 +51,8 @@ struct Token {
     span: Range<usize>,
 }
 
-/// Every mistake that is made in a script, one at a time, in the order of the text. Functions that it does not call
-/// are left as they are.
+/// Returns every change of a script, one at a time, in the order of the text. Functions without a call are
+/// not changed.
 #[must_use]
 pub fn changes(script: &str) -> Vec<Change> {
     let tokens = tokens(script);
@@ -66,14 +66,14 @@ pub fn changes(script: &str) -> Vec<Change> {
             && before != "["
             && let Ok(number) = said.parse::<i64>()
         {
-            // What is answered is yes or no more often than a number.
+            // A script returns yes or no more often than a number.
             let wrong = match (before, number) {
                 ("return", 1..) => 0,
                 (_, number) => number + 1,
             };
             edits.push((span.clone(), wrong.to_string()));
         }
-        // A sign is no difference.
+        // A sign is not a subtraction.
         let is_sign = said == "-" && !ends_a_value(tokens.get(at.wrapping_sub(1)), before);
         if token.kind != Kind::Text && !is_sign {
             let known = MISTAKEN.iter().find(|(right, _)| *right == said);
@@ -112,7 +112,7 @@ pub fn changes(script: &str) -> Vec<Change> {
     changes.collect()
 }
 
-/// The parts that a script is put together of: each begins with a comment at the start of a line.
+/// Returns the parts of a script. Each part starts with a comment at the start of a line.
 #[must_use]
 pub fn parts(script: &str) -> Vec<Range<usize>> {
     let mut starts = vec![0];
@@ -134,7 +134,8 @@ pub fn parts(script: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Functions without a call: several scripts may begin with the same ones. They end where a line begins with `end`.
+/// Returns the functions without a call: several scripts may start with the same functions. A function ends
+/// at a line that starts with `end`.
 fn idle(script: &str, tokens: &[Token]) -> Vec<Range<usize>> {
     let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
     let mut idle = Vec::new();
@@ -152,7 +153,7 @@ fn idle(script: &str, tokens: &[Token]) -> Vec<Range<usize>> {
     idle
 }
 
-/// Whether a minus behind it is a difference.
+/// Returns true if a minus after this token is a subtraction.
 fn ends_a_value(token: Option<&Token>, said: &str) -> bool {
     match token.map(|it| it.kind) {
         Some(Kind::Number | Kind::Text) => true,
@@ -162,7 +163,7 @@ fn ends_a_value(token: Option<&Token>, said: &str) -> bool {
     }
 }
 
-/// Where a call ends that is a statement of its own and fills its lines.
+/// Returns the end of a call that is a statement of its own and fills its lines.
 fn call_alone(script: &str, tokens: &[Token], at: usize) -> Option<usize> {
     let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
     let start = tokens[at].span.start;
@@ -199,7 +200,7 @@ fn call_alone(script: &str, tokens: &[Token], at: usize) -> Option<usize> {
     None
 }
 
-/// The same with an end to every loop that need not have one.
+/// Returns the script with a limit on every loop that may be endless.
 fn bounded(script: &str) -> String {
     let mut text = script.to_owned();
     let count = format!(
@@ -228,7 +229,7 @@ fn bounded(script: &str) -> String {
     }
 }
 
-/// Splits a script; comments and blanks are left out.
+/// Splits a script into tokens, without comments and white space.
 fn tokens(script: &str) -> Vec<Token> {
     let bytes = script.as_bytes();
     let mut tokens = Vec::new();
@@ -266,7 +267,7 @@ fn tokens(script: &str) -> Vec<Token> {
         } else {
             let long = ["...", "==", "~=", "<=", ">=", ".."];
             let found = long.iter().find(|mark| rest.starts_with(**mark));
-            // Whatever it is, it ends where a character ends.
+            // An unknown token is a single character.
             let len = rest.chars().next().map_or(1, char::len_utf8);
             (Kind::Mark, at + found.map_or(len, |mark| mark.len()))
         };
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_stays() {
+    fn comments_and_strings_are_not_changed() {
         assert_eq!(
             texts("-- a == 1\nreturn 'a == 1' .. \"x\\\" < 2\""),
             [""; 0]
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_calls_is_left_alone() {
+    fn functions_without_a_call_are_not_changed() {
         let script = "local function f(x)\n  return x < 1\nend\nreturn KEYS[2] == 3";
         let lines: Vec<_> = changes(script).iter().map(|it| it.line).collect();
         assert_eq!(lines, [4, 4]);
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_too_odd() {
+    fn invalid_lua_does_not_panic() {
         for odd in [
             "'", "\"\\", "[[", "--[[", "é == ü", "f(", "if", "1 -", "repeat",
         ] {

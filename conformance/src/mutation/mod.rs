@@ -1,8 +1,8 @@
-//! Mutation tests of locks: small mistakes are made in the scripts that a lock sends, one at a time, and the suite has to
-//! notice each. One that it does not notice shows what no property and no scenario looks at, or that the
-//! mistake makes no difference.
+//! Mutation tests of locks: they change the scripts of a lock, one small mistake at a time, and the suite has
+//! to notice each. A mistake that the suite does not notice shows a gap in the properties or scenarios, or
+//! has no effect.
 //!
-//! The lock is left as it is. What it sends is changed on its way to the server.
+//! The lock itself stays as it is. Its requests are changed on their way to the server.
 
 mod equivalent;
 mod intercept;
@@ -28,23 +28,23 @@ use std::{
     thread,
 };
 
-/// Seeds that are played to see which scripts a lock sends.
+/// Number of seeds that are played to find the scripts that a lock sends.
 const SEEN_IN: u64 = 96;
 
-/// So many seeds are played with one lock before it is the next one's turn.
+/// Number of seeds that are played with one lock before the next lock's turn.
 const ROUND: u64 = 250;
 
-/// A script, and the locks that were seen to send it.
+/// A script, and the locks that send it.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Its text.
+    /// Text of the script.
     pub text: String,
-    /// Places in the list of locks.
+    /// Indices in the list of locks.
     pub locks: Vec<usize>,
 }
 
 impl Script {
-    /// Whether it says this of itself, or a script does that it is put around, or begins with this.
+    /// Returns true if a comment of the script starts with `title`.
     fn says(&self, title: &str) -> bool {
         let mut lines = self.text.lines();
         title.is_empty()
@@ -54,7 +54,8 @@ impl Script {
             })
     }
 
-    /// What it says of itself: the first line of the last comment that tells of a reply, or of the first comment.
+    /// Returns the title of the script: the first line of the last comment that describes a reply, or of the
+    /// first comment.
     #[must_use]
     pub fn title(&self) -> &str {
         let mut blocks: Vec<Vec<&str>> = vec![Vec::new()];
@@ -72,15 +73,15 @@ impl Script {
     }
 }
 
-/// One mistake. Made in a part that several scripts have, it is in all of those that use it.
+/// One mistake. A mistake in a shared part is in all scripts that contain the part.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// The places of the scripts in the list of scripts, each with what the mistake makes of it. Never empty.
+    /// The mistake in each script, by the script's index. Never empty.
     pub changes: Vec<(usize, Change)>,
 }
 
 impl Mutant {
-    /// The script under which it is listed, and the mistake there.
+    /// Returns the first script with the mistake.
     #[must_use]
     pub fn first(&self) -> Option<(usize, &Change)> {
         self.changes
@@ -89,7 +90,7 @@ impl Mutant {
     }
 }
 
-/// All mutants of some scripts.
+/// Returns all mutants of the scripts.
 #[must_use]
 pub fn mutants(scripts: &[Script]) -> Vec<Mutant> {
     let mut mutants: Vec<Mutant> = Vec::new();
@@ -114,18 +115,18 @@ pub fn mutants(scripts: &[Script]) -> Vec<Mutant> {
     mutants
 }
 
-/// How a mutant was noticed.
+/// The finding that noticed a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Killed {
-    /// The place of the lock that was accused.
+    /// Index of the convicted lock.
     pub lock: usize,
-    /// The scenario.
+    /// Source of the scenario.
     pub source: ScenarioSource,
-    /// What broke.
+    /// Broken property.
     pub property: Property,
 }
 
-/// All scripts that some locks send, in the order of the locks and of their first use.
+/// Returns all scripts that the locks send, in the order of the locks and of first use.
 ///
 /// # Errors
 /// If a scenario cannot be played.
@@ -164,7 +165,7 @@ fn sent_by(lock: &dyn DynSubject) -> Result<Vec<String>, RunError> {
     Ok(std::mem::take(&mut seen))
 }
 
-/// The text of the script that a request brings.
+/// Returns the script in a request, if there is one.
 fn body(request: &mut [Vec<u8>]) -> Option<&mut Vec<u8>> {
     let is = |at: usize, word: &str| {
         let said = request.get(at);
@@ -180,8 +181,9 @@ fn body(request: &mut [Vec<u8>]) -> Option<&mut Vec<u8>> {
     request.get_mut(at)
 }
 
-/// Plays scenarios with each mutant until one is noticed or the seeds of the plan are used up: those of every lock that
-/// sends the script. The answers are in the order of the mutants; `progress` is called after each.
+/// Plays scenarios with each mutant, on every lock that sends the script, until the suite notices the mutant
+/// or the seeds of the plan are used up. Returns the results in the order of the mutants; calls `progress`
+/// after each.
 ///
 /// # Errors
 /// If a scenario cannot be played.
@@ -243,7 +245,8 @@ fn kill(
     Ok(None)
 }
 
-/// The plan in parts, for every lock to have its turn early: most mutants are noticed by one of them soon.
+/// Splits the plan into rounds, so that every lock gets a turn early: one of the locks shows most mutants
+/// soon.
 fn rounds(plan: &Plan) -> impl Iterator<Item = Plan> {
     let by_hand = Plan {
         seeds: 0..0,
@@ -259,7 +262,7 @@ fn rounds(plan: &Plan) -> impl Iterator<Item = Plan> {
     plan.fixed.then_some(by_hand).into_iter().chain(parts)
 }
 
-/// The double, at which some scripts arrive as others.
+/// Makes a double that receives other scripts in place of some.
 fn with<'a>(changed: impl Iterator<Item = (&'a str, &'a str)>) -> impl Backend {
     let sha = |text: &str| redis::Script::new(text).get_hash().as_bytes().to_vec();
     let (mut bodies, mut digests) = (BTreeMap::new(), BTreeMap::new());
@@ -316,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_noticed_and_another_comment_is_none() {
+    fn a_mistake_is_noticed_and_a_changed_comment_is_not() {
         let stolen = fate(|text| text.replacen("~= ARGV[1]", "== ARGV[1]", 1));
         assert!(stolen.is_some());
         assert_eq!(fate(|text| format!("-- Otherwise.\n{text}")), None);
     }
 
     #[test]
-    fn what_is_known_to_make_no_difference_is_still_there() {
+    fn every_equivalent_mutant_still_exists() {
         let rows = crate::subject::SUBJECTS.iter();
         let sound = rows.filter(|row| row.expected == crate::subject::Expected::Sound);
         let locks: Vec<_> = sound.map(|row| (row.make)()).collect();
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_called_by_what_it_says_of_its_reply() {
+    fn a_title_comes_from_the_comment_about_the_reply() {
         let titled = |text: &str| {
             let text = text.to_owned();
             let script = Script {
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn each_script_of_a_lock_is_seen_once() {
+    fn each_script_of_a_lock_is_found_once() {
         let locks = lock("mutex");
         let scripts = scripts(&locks).unwrap();
         assert!(scripts.len() >= 3, "{scripts:?}");
