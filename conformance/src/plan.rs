@@ -1,4 +1,4 @@
-//! How much to run, and what of it to judge.
+//! The amount of runs, and the properties to judge.
 
 use crate::{
     backend::Backend,
@@ -9,38 +9,38 @@ use crate::{
 };
 use std::{ops::Range, thread, time::Instant};
 
-/// How much to run.
+/// The amount of runs, and the properties to judge.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seeds to try.
+    /// Seeds to play.
     pub seeds: Range<u64>,
-    /// How many threads to use.
+    /// Number of threads.
     pub jobs: usize,
-    /// Only scenarios in which one of these nemeses strikes, by turns; all kinds if empty.
+    /// Nemeses to play, in turn; all if empty.
     pub faults: Vec<String>,
-    /// Only these properties are judged; all if empty.
+    /// Properties to judge; all if empty.
     pub properties: Vec<Property>,
-    /// Whether the fixed scenarios are played, before the seeds.
+    /// True if the fixed scenarios are played, before the seeds.
     pub fixed: bool,
-    /// No run begins later.
+    /// Time after which no run starts.
     pub until: Option<Instant>,
-    /// A subject that should be sound is tried no further once it broke something.
+    /// If true, a subject that should be sound gets no more runs after its first violation.
     pub fail_fast: bool,
 }
 
-/// The seeds of the quick tier.
+/// Number of seeds of the quick tier.
 pub const QUICK: u64 = 2_000;
-/// The seeds within which the quick tier has to convict a lock of its mistake.
+/// Number of seeds within which the quick tier has to convict a known bug.
 pub const CONVICTION: u64 = 4_000;
-/// The seeds on a real server, where a run takes seconds.
+/// Number of seeds on a real server, where a run takes seconds.
 pub const QUICK_REAL: u64 = 16;
 
 impl Plan {
-    /// The quick tier for a backend.
+    /// Makes the plan of the quick tier for a backend.
     #[must_use]
     pub fn quick(backend: &dyn Backend) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        // On the wall clock a run mostly sleeps.
+        // In real time a run mostly sleeps.
         let jobs = if backend.virtual_time() {
             cores
         } else {
@@ -57,27 +57,27 @@ impl Plan {
         }
     }
 
-    /// Whether a property is judged.
+    /// Returns true if a property is judged.
     #[must_use]
     pub fn judges(&self, property: Property) -> bool {
         self.properties.is_empty() || self.properties.contains(&property)
     }
 
-    /// Whether it is so much that each verdict has to be reached.
+    /// Returns true if the plan is large enough that each expected verdict must be reached.
     #[must_use]
     pub fn suffices(&self, backend: &dyn Backend) -> bool {
         let seeds = self.seeds.end.saturating_sub(self.seeds.start);
         self.faults.is_empty() && seeds >= quick_seeds(backend)
     }
 
-    /// Whether the time is up.
+    /// Returns true if the time is up.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 
-/// The seeds of the quick tier on a backend.
+/// Returns the number of seeds of the quick tier on a backend.
 #[must_use]
 pub fn quick_seeds(backend: &dyn Backend) -> u64 {
     if backend.virtual_time() {
@@ -87,13 +87,13 @@ pub fn quick_seeds(backend: &dyn Backend) -> u64 {
     }
 }
 
-/// The generator that plans use for locks with these promises, see [`Generator::within`].
+/// Makes the generator that plans use for locks with these promises; see [`Generator::within`].
 #[must_use]
 pub fn generator(promises: Promises, only: Option<&str>) -> Generator {
     Generator::within(promises, only, |nemesis| keeps(promises, nemesis))
 }
 
-/// Makes the scenarios of a plan for one subject.
+/// The scenarios of a plan for one subject.
 pub(crate) struct Source(Vec<Generator>);
 
 impl Source {
@@ -106,12 +106,12 @@ impl Source {
         Self(generators.filter(|it| !it.is_empty()).collect())
     }
 
-    /// Whether none of the faults can strike there.
+    /// Returns true if none of the faults can strike on the lock's servers.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The scenario of a seed.
+    /// Makes the scenario of a seed.
     ///
     /// # Panics
     /// If the source is empty.

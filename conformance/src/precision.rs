@@ -1,5 +1,5 @@
-//! What a wall clock cannot tell: which of two things came first that happened within the same few
-//! milliseconds around the end of a lease. In virtual time there is no such doubt.
+//! Limits of real time: the order of two events within a few milliseconds around the end of a lease is
+//! unknown. In virtual time it is exact.
 
 use crate::{
     checker::{Finding, Property, Witness},
@@ -7,8 +7,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Takes back accusations that depend on it. The resource's and the callers' own order of events needs no clock, so
-/// only the servers' data and the deadlines are in doubt.
+/// Withdraws findings that depend on this order. The order of events at the resource and at the callers needs
+/// no clock, so only the servers' data and the deadlines are in doubt.
 pub(crate) fn doubt(history: &History, findings: &mut [(Property, Finding)]) {
     let close = history.lease / 40 + history.terms.slack;
     let ends = ends(history);
@@ -20,12 +20,13 @@ pub(crate) fn doubt(history: &History, findings: &mut [(Property, Finding)]) {
     for (property, finding) in findings {
         let by_clock = property.needs_observation() || *property == Property::Continuity;
         if by_clock && finding.witness().is_some_and(doubtful) {
-            *finding = Finding::Unknown("too close to the end of a lease to be told in real time");
+            *finding =
+                Finding::Unknown("too close to the end of a lease to be judged in real time");
         }
     }
 }
 
-/// When leases ended, at the servers and for their holders.
+/// Returns the times at which leases ended, at the servers and for their holders.
 fn ends(history: &History) -> Vec<Duration> {
     let mut ends = Vec::new();
     for (_, what) in history.iter() {
@@ -71,7 +72,7 @@ mod tests {
         history::{Cause, Holder, Moment},
     };
 
-    /// Whether the accusation stands, the lease of the token ending at 9 s; leases are of 10 s.
+    /// Returns true if the finding stands. The lease of the token ends at 9 s; leases last 10 s.
     fn stands(property: Property, at_ms: u64, until_ms: Option<u64>) -> bool {
         let stored = Holder {
             token: b"t".to_vec(),
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_servers_show_is_doubted_near_the_end_of_a_lease_only() {
+    fn findings_from_servers_are_withdrawn_only_near_the_end_of_a_lease() {
         assert!(!stands(Property::Ownership, 9_200, None));
         assert!(!stands(Property::Continuity, 8_800, None));
         assert!(stands(Property::Ownership, 9_300, None));
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_doubted_if_it_lasts_for_a_moment() {
+    fn a_lasting_violation_is_withdrawn_only_if_it_is_short() {
         assert!(!stands(Property::GroundedBelief, 9_001, Some(9_100)));
         assert!(stands(Property::GroundedBelief, 9_001, Some(9_600)));
     }

@@ -1,5 +1,5 @@
-//! From seeds to verdicts: plays scenarios with a subject, has every history judged by every
-//! checker, makes what fails small, and counts what was seen.
+//! From seeds to verdicts: plays scenarios with a subject, judges every history with every checker, shrinks
+//! failures, and counts coverage.
 
 mod fixed;
 mod rehearsal;
@@ -28,27 +28,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often an inconclusive run on a real server is repeated.
+/// Number of repetitions of an inconclusive run on a real server.
 const REPEATS_MAX: u32 = 3;
-/// How often a scenario is played on a real server at most before what it shows there counts.
+/// Number of runs of a scenario on a real server until a timing-sensitive finding counts.
 const PLAYS: u64 = 3;
-/// Seeds before the first look at whether a conviction is complete. Whatever the machine: what else is found
-/// shall not depend on its cores.
+/// Seeds before the first check whether a conviction is complete. It does not depend on the number of cores,
+/// so the findings do not either.
 const BLOCK_MIN: u64 = 32;
-/// Seeds between two later looks at most: each block is twice the one before it.
+/// Largest number of seeds between two later checks: each block is twice the previous one.
 const BLOCK_MAX: u64 = 256;
 
-/// A run with what the checkers found.
+/// A run with its findings.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The run.
     pub run: Run,
-    /// A finding per property.
+    /// One finding per property.
     pub findings: Vec<(Property, Finding)>,
 }
 
 impl Judged {
-    /// How the property broke, if it did.
+    /// Returns the witness of a violation of the property, if there is one.
     #[must_use]
     pub fn witness(&self, property: Property) -> Option<&Witness> {
         let found = self.findings.iter().find(|&&(of, _)| of == property);
@@ -59,7 +59,7 @@ impl Judged {
 /// Plays a scenario and judges it.
 ///
 /// # Errors
-/// If the backend is out of reach.
+/// If the backend cannot be reached.
 pub fn judge(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -82,7 +82,7 @@ pub fn judge(
     Ok(Judged { run, findings })
 }
 
-/// What the checkers say of a history, in the order of their list.
+/// Judges a history with every checker, in the order of their list.
 fn findings(history: &History) -> Vec<(Property, Finding)> {
     let reading = Reading::of(history);
     let checkers = CHECKERS.iter();
@@ -90,94 +90,93 @@ fn findings(history: &History) -> Vec<(Property, Finding)> {
     checked.collect()
 }
 
-/// What a history cannot know of.
+/// Returns misconduct of the subject that the history does not show.
 fn misconduct(run: &Run) -> Option<String> {
     if run.endless {
         Some(format!(
-            "after {} steps the run was still busy with itself",
+            "after {} steps the tasks still woke each other",
             run.steps
         ))
     } else if run.stray_tasks > 0 {
         let count = run.stray_tasks;
         Some(format!(
-            "{count} tasks were started with tokio::spawn, where no fault reaches them: it has to be played in \
-             its plain form"
+            "the lock started {count} tasks with tokio::spawn, outside of the simulation: play it in its plain form"
         ))
     } else {
         None
     }
 }
 
-/// A failure, made small.
+/// A shrunk failure.
 #[derive(Clone, Debug)]
 pub struct Counterexample {
-    /// What broke.
+    /// Property that broke.
     pub property: Property,
-    /// The first seed that showed it. What was made small may be the scenario of a later one.
+    /// First seed that showed it. The shrunk scenario may come from a later one.
     pub seed: u64,
-    /// The fixed scenario that showed it, if it was no seed.
+    /// Name of the fixed scenario that showed it, if it was not a seed.
     pub fixed: Option<&'static str>,
-    /// How many events the scenario of that seed has.
+    /// Number of events in the scenario of that seed.
     pub events_before: usize,
-    /// The small scenario.
+    /// The shrunk scenario.
     pub scenario: Scenario,
-    /// How many runs it took to make it small.
+    /// Number of runs that shrinking took.
     pub shrink_runs: u32,
-    /// Its run.
+    /// Run of the shrunk scenario, with findings.
     pub judged: Judged,
 }
 
-/// What all runs say about one subject.
+/// Results of all runs with one subject.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// The subject.
+    /// Name of the subject.
     pub name: &'static str,
     /// Rust code that makes the [`Check`](crate::Check), for tests that replay a counterexample.
     pub code: Option<String>,
-    /// Why its holders cannot be observed, if they cannot: then properties that read the servers are not judged.
+    /// Reason why its holders cannot be observed; then properties that read the servers are not judged.
     pub unobservable: Option<String>,
-    /// What it claims.
+    /// Promises of the lock.
     pub promises: Promises,
-    /// The verdict to reach.
+    /// Expected verdict.
     pub expected: Expected,
-    /// The backend's name.
+    /// Name of the backend.
     pub backend: String,
-    /// Runs per row of the matrix and property.
+    /// Results by row of the matrix and property.
     pub cells: BTreeMap<(&'static str, Property), Cell>,
-    /// Whether its runs were in virtual time.
+    /// True if the runs were in virtual time.
     pub in_virtual_time: bool,
-    /// What was seen.
+    /// Situations that the runs covered.
     pub coverage: Coverage,
-    /// The first failure of each promised property, the most telling property first.
+    /// First failure of each promised property, the most severe property first.
     pub counterexamples: Vec<Counterexample>,
-    /// Scenarios that the backend cannot play.
+    /// Number of scenarios that the backend cannot play.
     pub unsupported: u64,
-    /// Runs on a real server that the machine's own gaps spoiled, repetitions included.
+    /// Number of runs on a real server that gaps of the machine spoiled, including repetitions.
     pub inconclusive: u64,
-    /// What came of the fixed scenarios.
+    /// Results of the fixed scenarios.
     pub fixed: FixedRuns,
-    /// How long it took.
+    /// Duration of the trial.
     pub elapsed: Duration,
-    /// What was to be run.
+    /// The plan of the trial.
     pub plan: Plan,
-    /// Whether the plan was carried out, and asks for enough that each verdict has to be reached.
+    /// True if the plan was completed and is large enough that each expected verdict must be reached.
     pub enough: bool,
 }
 
-/// How a verdict compares with the expected one.
+/// Comparison of a verdict with the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is the same.
+    /// The verdicts are equal.
     AsExpected,
-    /// It is another.
+    /// The verdicts differ.
     Differs,
-    /// Too little was run to reach the verdict: few seeds, only some faults or properties, or a
-    /// backend that does not show enough.
+    /// The plan is too small to reach the verdict (few seeds, or only some faults or properties), or the
+    /// backend does not show enough.
     Open,
 }
 
 impl Trial {
-    /// Runs of this property over all rows.
+    /// Sums up the runs of a property over all rows.
     #[must_use]
     pub fn total(&self, property: Property) -> Cell {
         let mut total = Cell::default();
@@ -186,7 +185,7 @@ impl Trial {
         total
     }
 
-    /// The promised properties that broke.
+    /// Returns the promised properties that broke.
     #[must_use]
     pub fn broken(&self) -> Vec<Property> {
         Property::ALL
@@ -195,8 +194,8 @@ impl Trial {
             .collect()
     }
 
-    /// What its runs have not seen often enough. Nothing is said about a subject that was tried only
-    /// until it was convicted, or in real time, where there are few runs.
+    /// Returns the missed floors of coverage. There are none for a subject that is tried only until it is
+    /// convicted, or in real time, where there are few runs.
     #[must_use]
     pub fn missed(&self) -> Vec<Missed> {
         match self.expected {
@@ -205,7 +204,7 @@ impl Trial {
         }
     }
 
-    /// Whether the verdict is the expected one.
+    /// Returns true if the verdict is the expected one.
     #[must_use]
     pub fn as_expected(&self) -> bool {
         let broken = self.broken();
@@ -218,7 +217,7 @@ impl Trial {
         }
     }
 
-    /// How the verdict compares with the expected one, as far as it can be told.
+    /// Compares the verdict with the expected one.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self.expected {
@@ -230,7 +229,7 @@ impl Trial {
         }
     }
 
-    /// How many seeds the first conviction took of what it has to be convicted of.
+    /// Returns the number of seeds until the first expected conviction.
     #[must_use]
     pub fn seeds_to_conviction(&self) -> Option<u64> {
         let Expected::Convicted(of) = self.expected else {
@@ -245,11 +244,11 @@ impl Trial {
 
 /// Tries a subject: plays the seeds of a plan with it.
 ///
-/// A subject that is expected to be convicted is tried until it is convicted of all that it is
-/// expected to break, or the seeds are used up. `progress` is called after every run.
+/// If the subject should be convicted, the trial ends when all expected properties broke, or when the seeds
+/// are used up. `progress` is called after every run.
 ///
 /// # Errors
-/// If the backend is out of reach.
+/// If the backend cannot be reached.
 pub fn run_trial(
     subject: &dyn DynSubject,
     expected: Expected,
@@ -284,7 +283,7 @@ pub fn run_trial(
     Ok(trial)
 }
 
-/// The trial of one run that was played already, with its scenario as it is: for a report about this run alone.
+/// Makes the trial of one run that was already played, for a report about this run alone.
 #[must_use]
 pub fn trial_of(
     subject: &dyn DynSubject,
@@ -310,7 +309,7 @@ pub fn trial_of(
     trial
 }
 
-/// A trial before its first run.
+/// Makes a trial before its first run.
 fn begun(
     subject: &dyn DynSubject,
     expected: Expected,
@@ -337,7 +336,7 @@ fn begun(
     }
 }
 
-/// Whether a backend shows what a subject is to be convicted of, and the plan asks for it.
+/// Returns true if the backend can show an expected violation and the plan judges it.
 fn can_show(expected: Expected, backend: &dyn Backend, plan: &Plan) -> bool {
     let shows = |property: &Property| {
         plan.judges(*property) && (backend.virtual_time() || !property.needs_observation())
@@ -357,7 +356,7 @@ fn try_seeds(
 ) -> Result<(), RunError> {
     let mut failed: BTreeMap<Property, Vec<Failure>> = BTreeMap::new();
     if Source::of(subject.promises(), plan).is_empty() {
-        return Ok(()); // none of the faults can strike there
+        return Ok(()); // none of the faults can strike on the lock's servers
     }
     let (mut from, mut block) = (plan.seeds.start, BLOCK_MIN);
     while from < plan.seeds.end {
@@ -414,13 +413,13 @@ fn try_seeds(
     Ok(())
 }
 
-/// A seed, its scenario, and what it broke.
+/// A seed, its scenario, and the run.
 type Failure = (u64, Scenario, Judged);
 
-/// Failures that are kept of a property, for the case that the first does not become small.
+/// Number of failures that are kept per property, in case the first one does not shrink enough.
 const FAILURES_KEPT: usize = 4;
 
-/// The first failure that becomes small enough to be read, or else the smallest.
+/// Returns the first failure that shrinks to a readable size, or else the smallest.
 fn readable(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -447,11 +446,11 @@ fn readable(
     Ok(best)
 }
 
-/// Plays the fixed scenarios, where the plan says so, and then one seed after the other, until the subject breaks
-/// what it promised: in which scenario, and what it broke.
+/// Plays the fixed scenarios, if the plan includes them, and then one seed after another, until the subject
+/// breaks a promise. Returns the scenario and the broken properties.
 ///
 /// # Errors
-/// If the backend is out of reach.
+/// If the backend cannot be reached.
 #[cfg(feature = "mutants")]
 pub(crate) fn accused(
     subject: &dyn DynSubject,
@@ -480,12 +479,12 @@ pub(crate) fn accused(
     Ok(None)
 }
 
-/// Where a scenario comes from.
+/// Source of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScenarioSource {
-    /// It is a fixed one of this name.
+    /// A fixed scenario with this name.
     Fixed(&'static str),
-    /// It is made from this seed.
+    /// A generated scenario of this seed.
     Seed(u64),
 }
 
@@ -498,7 +497,7 @@ impl fmt::Display for ScenarioSource {
     }
 }
 
-/// The promised properties that a run broke.
+/// Returns the promised properties that a run broke.
 #[must_use]
 pub fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
     let nemeses = scenario.nemeses();
@@ -517,14 +516,15 @@ struct Played {
     scenario: Scenario,
     /// `None` if the machine spoiled all repetitions.
     judged: Option<Judged>,
-    /// The same without the faults under which something broke that the lock does not claim, where it broke without them
-    /// as well, with what that convicts it of.
+    /// The scenarios without the faults outside of the claim, if the lock broke the property again without
+    /// them, with the broken properties.
     again: Vec<(Scenario, Judged, Vec<Property>)>,
-    /// How many runs were spoiled.
+    /// Number of spoiled runs.
     spoiled: u64,
 }
 
-/// Plays a scenario again without the faults under which a lock broke what it claims only without them.
+/// Plays a scenario again without faults, for a lock that broke under these faults a property that it claims
+/// only without them.
 fn again(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -558,7 +558,7 @@ fn again(
     Ok(convicting)
 }
 
-/// `None` for a scenario that the backend cannot play.
+/// Returns `None` for a scenario that the backend cannot play.
 fn supported(outcome: Result<Played, RunError>) -> Result<Option<Played>, RunError> {
     match outcome {
         Err(RunError::Unsupported(_)) => Ok(None),
@@ -566,7 +566,7 @@ fn supported(outcome: Result<Played, RunError>) -> Result<Option<Played>, RunErr
     }
 }
 
-/// Plays some seeds on several threads; the answer is in the order of seeds.
+/// Plays some seeds on several threads. Returns the results in the order of seeds.
 fn play_block(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -599,7 +599,7 @@ fn play_block(
     played
 }
 
-/// Plays one scenario, on a wall clock as often as the machine spoils it.
+/// Plays one scenario; in real time repeats it while the machine spoils it.
 fn play(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -622,8 +622,8 @@ fn play(
     certain(subject, backend, &scenario.snapped().scaled(lease_ms))
 }
 
-/// Plays a scenario on a wall clock, and again when it breaks only properties that depend on times: the machine
-/// may have been away where no heartbeat noticed, so that stands if no play is without it.
+/// Plays a scenario in real time, and repeats it if it breaks only timing-sensitive properties: the machine
+/// may have stopped unnoticed. A violation counts only if every run shows one.
 fn certain(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -648,7 +648,7 @@ fn certain(
     Ok(played)
 }
 
-/// Plays a scenario on a wall clock, again if the machine spoils it.
+/// Plays a scenario in real time, and repeats it if the machine spoils it.
 fn conclusive(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -675,7 +675,7 @@ fn conclusive(
     })
 }
 
-/// Counts a run; returns the promised properties that it broke.
+/// Counts a run. Returns the promised properties that it broke.
 fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
     trial.coverage.see(&judged.run.history);
     let row = row_of(&scenario.nemeses());
@@ -700,7 +700,7 @@ fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) ->
     broken
 }
 
-/// Counts what a run broke outside of the promise, and again within it, as broken; returns it.
+/// Counts a violation outside of the claim that also occurs within it as broken. Returns the properties.
 fn record_again(
     trial: &mut Trial,
     scenario: &Scenario,
@@ -716,7 +716,7 @@ fn record_again(
     broken
 }
 
-/// Makes a failure small where time is virtual; on a real server it stays as it was seen.
+/// Shrinks a failure in virtual time; on a real server returns it as it is.
 fn minimal(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -746,11 +746,11 @@ fn minimal(
     Ok(example)
 }
 
-/// How many counterexamples of the double are tried on a real server per property.
+/// Number of counterexamples of the double per property that are tried on a real server.
 const CANDIDATES_MAX: usize = 8;
 
-/// Shows on a real server what the double has found: counterexamples whose times lie on a grid
-/// that a wall clock can keep, and that do not depend on one order of tasks.
+/// Reproduces findings of the double on a real server. It tries counterexamples whose times fit a grid that
+/// real time can keep, and that do not depend on one order of tasks.
 fn convict_on_real(
     trial: &mut Trial,
     subject: &dyn DynSubject,

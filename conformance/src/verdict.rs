@@ -1,7 +1,8 @@
-//! From findings to verdicts: what a lock promised under which faults, and whether it kept it.
+//! From findings to verdicts: the promises of a lock under the faults of a scenario, and whether it kept
+//! them.
 //!
-//! Verdicts are per property. What breaks outside of what was promised is reported as such and
-//! convicts nobody.
+//! Verdicts are per property. A violation outside of the promises is reported as such and does not convict
+//! the lock.
 
 mod quorum;
 
@@ -13,19 +14,19 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// What a lock claims about a property under certain faults.
+/// Claim of a lock about a property under certain faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It must hold.
+    /// The property must hold.
     Holds,
-    /// It must hold as long as few enough of the lock's nodes failed.
+    /// The property must hold while few enough of the lock's nodes fail.
     Quorum,
-    /// It is outside of the guarantee.
+    /// The property is outside of the guarantee.
     Outside,
 }
 
 impl Claim {
-    /// Whether a lock is to blame for what was seen to break.
+    /// Returns true if the lock is to blame for a violation.
     #[must_use]
     pub fn blames(self, history: &History, property: Property, witness: &Witness) -> bool {
         match self {
@@ -36,8 +37,8 @@ impl Claim {
     }
 }
 
-/// Whether a lock keeps all of its promises under a nemesis, what its clients do to a resource without fencing tokens left
-/// out.
+/// Returns true if a lock keeps all of its promises under a nemesis, except for accesses of a resource
+/// without fencing tokens.
 #[must_use]
 pub fn keeps(promises: Promises, nemesis: &str) -> bool {
     let mut judged = Property::ALL.into_iter().filter(|property| {
@@ -46,7 +47,8 @@ pub fn keeps(promises: Promises, nemesis: &str) -> bool {
     judged.all(|it| claim_of(promises, [nemesis], it) != Claim::Outside)
 }
 
-/// When the first fault strikes under which a lock claims nothing about a property; `None` if none does.
+/// Returns the time of the first fault under which a lock claims nothing about a property; `None` without
+/// such a fault.
 #[must_use]
 pub fn first_outside(
     promises: Promises,
@@ -60,8 +62,9 @@ pub fn first_outside(
     first.map(Duration::from_millis)
 }
 
-/// The scenario without the faults that weaken what a lock claims about a property; `None` if there are none. What happens in
-/// it may convict a lock that broke the property under those faults. It clears none.
+/// Returns the scenario without the faults that weaken the claim about a property; `None` without such
+/// faults. A violation in this scenario convicts a lock that broke the property under those faults. A run
+/// without a violation does not clear it.
 #[must_use]
 pub fn without_outside(
     promises: Promises,
@@ -81,8 +84,8 @@ pub fn without_outside(
     })
 }
 
-/// Whether a property was broken before anything happened under which the lock claims nothing about it. Asked of safety
-/// alone: what is to happen in time may yet happen.
+/// Returns true if a safety property was broken before the first fault outside of the claim. Liveness
+/// properties are excluded: the awaited event may still have happened in time.
 #[must_use]
 pub fn broke_before(
     promises: Promises,
@@ -100,12 +103,12 @@ pub fn broke_before(
         .filter(|checker| checker.property() == property);
     let reading = Reading::of(&before);
     let mut findings = checkers.map(|checker| checker.judge(&reading));
-    // What else strikes is part of the claim as ever.
+    // All other faults remain part of the claim.
     let others = scenario.faults().map(|(.., fault)| fault.nemesis());
     let others = others.filter(|it| claim_of(promises, [*it], property) != Claim::Outside);
     let claim = claim(promises, &others.collect(), property);
     findings.any(|finding| {
-        // What a judge foresees has not happened.
+        // A witness in the future has not happened yet.
         let witness = finding.witness().filter(|witness| witness.at.at < at);
         witness.is_some_and(|witness| claim.blames(&before, property, witness))
     })
@@ -115,28 +118,28 @@ fn claim_of<const N: usize>(promises: Promises, nemeses: [&str; N], property: Pr
     claim(promises, &BTreeSet::from(nemeses), property)
 }
 
-/// What a fault takes from the guarantees of a lock.
+/// Effect of a fault on the guarantees of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
-    /// Nothing: it costs availability at most.
+    /// It affects availability at most.
     Nothing,
-    /// What a holder has sent arrives when it holds no longer.
+    /// A holder's message may arrive when it no longer holds the lock.
     Punctuality,
-    /// Clocks run apart, within what most locks allow for.
+    /// Clock rates differ, within what most locks tolerate.
     Drift,
-    /// A holder believes for longer than the servers do: its clock runs beyond any bound.
+    /// A holder trusts its lease for longer than the servers keep it: its clock exceeds any bound.
     Belief,
-    /// A server forgets early.
+    /// A server drops a grant before the end of its lease.
     Memory,
-    /// The same, and what was given back comes back: it was not replicated.
+    /// A server drops a grant, and released grants come back, because the writes were not replicated.
     Resurrection,
-    /// There are two masters, and what was given back at one comes back.
+    /// There are two masters, and grants that were released at one of them come back.
     Unity,
-    /// Leases end late: nobody loses a lock, everybody waits for longer.
+    /// Leases end late: holders keep their locks, but waiters wait longer.
     Patience,
 }
 
-/// The column of faults: what each one costs a lock on one node.
+/// Returns the effect of a nemesis on a lock on one node.
 fn cost(nemesis: &str) -> Cost {
     match nemesis {
         "pause" | "crash" | "delay" | "cut" | "partition" => Cost::Punctuality,
@@ -150,14 +153,12 @@ fn cost(nemesis: &str) -> Cost {
     }
 }
 
-/// What a lock with these promises claims about a property in a scenario in which these nemeses
-/// strike.
+/// Returns the claim of a lock with these promises about a property in a scenario with these nemeses.
 ///
-/// On one node, delays, cuts, partitions, pauses, crashes and work past the lease change nothing for
-/// the holders: whoever still believes has a deadline that protects the others, and whoever has no
-/// deadline claims nothing past the lease. Without fencing they do change what happens at the
-/// resource. Clocks that run apart are a matter of what was promised. Against servers that forget
-/// early nothing helps but more of them.
+/// On one node, delays, cuts, partitions, pauses, crashes and work past the lease do not affect exclusion
+/// among holders: a holder with a deadline stops trusting its lease in time, and a lock without deadlines
+/// claims nothing past the lease. Without fencing tokens they do affect the resource. Differing clock rates
+/// depend on the promised tolerance. Servers that drop grants early can only be countered by more servers.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -> Claim {
     let tidies = matches!(
@@ -186,7 +187,7 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "most properties are all the same here"
+    reason = "most properties are treated alike here"
 )]
 fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     let only_if = |holds: bool| if holds { Claim::Holds } else { Claim::Outside };
@@ -199,7 +200,7 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     let guarded = fenced || promises.guards_resource;
     let unfenced = property == Property::Accesses && !guarded;
     let believed = believes(property) || unfenced;
-    // A process that does not know how long it was away cannot be told in time.
+    // A process that does not know how long it was suspended cannot be signalled in time.
     let unaware = property == Property::Renewal && cost == Cost::Belief;
     match cost {
         Cost::Nothing => Claim::Holds,
@@ -211,12 +212,13 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
         Cost::Belief => only_if(!believed && !unaware),
         Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
         Cost::Memory | Cost::Resurrection if believed => quorum,
-        // Nothing keeps them but the server.
+        // These counts exist only on the server.
         Cost::Memory | Cost::Resurrection => match property {
             Property::Accesses | Property::Fencing => only_if(lasting),
-            // A queue is kept in time by the same clock, and lost with the same keys.
+            // The same clock orders the queue, and the same keys store it.
             Property::Admission | Property::Latch | Property::Fairness => Claim::Outside,
-            // What keeps a lease alive must find it there; of one node the judge asks that by itself.
+            // A renewal has to find the lease on the servers. On one node the checker accounts for that
+            // itself.
             Property::Renewal => match quorum {
                 Claim::Outside => Claim::Holds,
                 Claim::Holds | Claim::Quorum => quorum,
@@ -237,7 +239,7 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     }
 }
 
-/// Whether a property is about what holders believe.
+/// Returns true if a property is about the beliefs of holders.
 const fn believes(property: Property) -> bool {
     matches!(
         property,
@@ -245,7 +247,7 @@ const fn believes(property: Property) -> bool {
     )
 }
 
-/// Whether a property is about what the end of a lease does at the latest.
+/// Returns true if a property is about an effect that the end of a lease has at the latest.
 const fn waits_for_leases(property: Property) -> bool {
     matches!(
         property,
@@ -253,7 +255,7 @@ const fn waits_for_leases(property: Property) -> bool {
     )
 }
 
-/// The row of the verdict matrix that a scenario counts for.
+/// Returns the row of the verdict matrix to which a scenario belongs.
 #[must_use]
 pub fn row_of(nemeses: &BTreeSet<&'static str>) -> &'static str {
     match nemeses.len() {
@@ -263,28 +265,28 @@ pub fn row_of(nemeses: &BTreeSet<&'static str>) -> &'static str {
     }
 }
 
-/// The row of scenarios in which nothing strikes.
+/// Row of scenarios without faults.
 pub const CALM: &str = "no fault";
-/// The row of scenarios in which several nemeses strike.
+/// Row of scenarios with several nemeses.
 pub const MIXED: &str = "several at once";
 
-/// What the runs of a row say about a property.
+/// Results of a property in the runs of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Runs in which it held.
+    /// Number of runs in which the property held.
     pub held: u64,
-    /// Runs that did not say enough.
+    /// Number of runs without enough evidence.
     pub unknown: u64,
-    /// Runs in which it broke although it was promised.
+    /// Number of runs in which the property broke although it was promised.
     pub broken: u64,
-    /// Runs in which it broke outside of what was promised.
+    /// Number of runs in which the property broke outside of the promises.
     pub outside: u64,
-    /// The first seed that broke it.
+    /// First seed that broke it.
     pub seed: Option<u64>,
 }
 
 impl Cell {
-    /// Adds what other runs say.
+    /// Adds the results of other runs.
     pub fn add(&mut self, other: &Self) {
         self.held += other.held;
         self.unknown += other.unknown;
@@ -302,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_counts_only_for_those_who_promised_to_bear_it() {
+    fn drift_counts_only_for_locks_that_promise_to_tolerate_it() {
         let drift = BTreeSet::from(["drift"]);
         let naive = Promises::mutex_on_one_node();
         assert_eq!(claim(naive, &drift, Property::Exclusion), Claim::Outside);
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_forgets_is_outside_and_one_that_is_late_delays() {
+    fn a_server_that_drops_grants_is_outside_and_a_late_one_delays() {
         let careful = Promises::mutex_on_one_node().with_drift_ppm(10_000);
         let on = |nemesis, property| claim(careful, &BTreeSet::from([nemesis]), property);
         for nemesis in ["node-amnesia", "eviction", "failover", "suspend"] {
@@ -340,7 +342,7 @@ mod tests {
             for property in [Property::Truth, Property::Timeouts] {
                 assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
             }
-            // Whose machine was suspended cannot be told in time.
+            // A process on a suspended machine cannot be signalled in time.
             let renewal = match nemesis {
                 "suspend" => Claim::Outside,
                 _ => Claim::Holds,
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn who_claims_more_is_held_to_it() {
+    fn a_stronger_claim_has_to_hold() {
         let on =
             |promises, nemesis, property| claim(promises, &BTreeSet::from([nemesis]), property);
         let bare = Promises::mutex_on_one_node();
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_resource_needs_fences_where_messages_are_late() {
+    fn the_resource_needs_fencing_tokens_if_messages_are_late() {
         let bare = Promises::mutex_on_one_node().with_deadline();
         let on =
             |promises, nemesis, property| claim(promises, &BTreeSet::from([nemesis]), property);
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn several_nodes_bear_that_few_of_them_forget() {
+    fn several_nodes_tolerate_that_few_of_them_drop_a_grant() {
         let redlock = Promises::mutex_on_one_node()
             .with_deadline()
             .with_drift_ppm(10_000)

@@ -1,4 +1,5 @@
-//! A backend whose servers cannot be looked into: what a run shows there is what it can show anywhere.
+//! A backend without observation of its servers. A run shows no more than on servers that the suite cannot
+//! observe.
 
 use super::{Backend, Later, Opened, Servers};
 use crate::{
@@ -9,7 +10,7 @@ use redis::RedisConnectionInfo;
 use redouble::TimeSource;
 use std::{io, sync::Arc, time::Duration};
 
-/// Another backend without a view of its servers, to be compared with one that has none.
+/// Another backend without observation of its servers, for comparison with a real server.
 #[derive(Clone, Copy, Debug)]
 pub struct Blind<B>(pub B);
 

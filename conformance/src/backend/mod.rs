@@ -1,7 +1,7 @@
-//! Where scenarios run: on the embedded double, or on a real Redis.
+//! Backends that play scenarios: the embedded double, or a real Redis.
 //!
-//! A backend gives a runtime's kind of time and [`Servers`] to dial. Faults of client processes and
-//! of the network do not live here: they are made on the client side, the same for all backends.
+//! A backend has virtual or real time, and offers [`Servers`] to connect to. Faults of client processes and
+//! of the network are applied on the client side, in the same way for all backends.
 
 mod blind;
 mod double;
@@ -26,27 +26,27 @@ use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 /// A boxed future.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A place to run scenarios.
+/// A backend that plays scenarios.
 pub trait Backend: Send + Sync {
-    /// How reports call it.
+    /// Name in reports.
     fn name(&self) -> String;
 
-    /// Whether time is virtual: it then moves only when nothing can run.
+    /// True if time is virtual: it passes only when no task is ready.
     fn virtual_time(&self) -> bool;
 
-    /// The lease, in milliseconds, to which scenarios are scaled; `None` to leave them alone.
+    /// Lease, in milliseconds, to which scenarios are scaled; `None` leaves their times unchanged.
     fn lease_ms(&self) -> Option<u64>;
 
-    /// True if its servers can be looked into.
+    /// True if the suite can observe the servers' data.
     fn observes(&self) -> bool {
         true
     }
 
-    /// Whether it can do what a scenario needs.
+    /// True if the backend has a capability that a scenario needs.
     fn can(&self, capability: Capability) -> bool;
 
-    /// Prepares servers, or a key of its own, for one run of a scenario. Servers whose clock is ours follow `time`,
-    /// the true time of the run.
+    /// Prepares servers for one run of a scenario, or a key of its own on a shared server. Doubles follow
+    /// `time`, the true time of the run.
     fn open<'a>(
         &'a self,
         scenario: &'a Scenario,
@@ -54,11 +54,11 @@ pub trait Backend: Send + Sync {
     ) -> Later<'a, io::Result<Opened>>;
 }
 
-/// What a backend prepares for a run.
+/// Servers that are ready for a run.
 pub struct Opened {
     /// The servers.
     pub servers: Arc<dyn Servers>,
-    /// Drive the servers' own timers, one per server, where that is our business.
+    /// Timers of the servers, one per server, if the run has to drive them.
     pub drivers: Vec<Task>,
 }
 
@@ -67,74 +67,74 @@ pub trait Servers: Send + Sync {
     /// The key of the lock under test.
     fn key(&self) -> &str;
 
-    /// Who logs in, and to which database.
+    /// Credentials and database.
     fn login(&self) -> &RedisConnectionInfo;
 
     /// Opens a byte stream to a server.
     fn dial(&self, node: u8) -> Later<'_, io::Result<Box<dyn Transport>>>;
 
-    /// Removes what the run may have left behind, where others would be bothered by it.
+    /// Removes leftovers of the run if other users share the server.
     fn clean_up(&self) -> Later<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether [`view`](Self::view) works.
+    /// True if [`view`](Self::view) works.
     fn observes(&self) -> bool {
         false
     }
 
-    /// Looks into a server.
+    /// Returns a view of a server's data.
     fn view(&self, node: u8) -> Option<&dyn View> {
         let _ = node;
         None
     }
 
-    /// The server that clients are led to who ask for the master.
+    /// Returns the server to which clients of the master are led.
     fn master(&self) -> u8 {
         0
     }
 
-    /// Whether it makes servers stand still by itself. Else that is done in the links.
+    /// True if the backend pauses servers itself; otherwise the links play the pauses.
     fn pauses(&self) -> bool {
         false
     }
 
-    /// A fault of servers begins. Only called for what the backend can do.
+    /// Starts a fault of servers that the backend supports.
     fn strike(&self, fault: Fault) {
         let _ = fault;
     }
 
-    /// A fault of servers ends.
+    /// Ends a fault of servers.
     fn heal(&self, fault: Fault) {
         let _ = fault;
     }
 
-    /// For how long a server was longest away that a fault was over for: it has to start first.
+    /// Returns the longest time that a server needed to start after a fault was over.
     fn gap(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Why a fault could not be made as it should; the run then says nothing.
+    /// Returns the error of a fault that could not be applied. The run then counts for nothing.
     fn failure(&self) -> Option<io::Error> {
         None
     }
 }
 
-/// What there is to see in a server, without a trace.
+/// Read access to a server's data, without side effects.
 pub trait View {
-    /// The string at a key, expired ones left out, with its expiry in true time.
+    /// Returns the string at a key with its expiry in true time, unless it has expired.
     fn string(&self, key: &str) -> Option<Stored>;
 
-    /// Whatever is at a key, with its expiry in true time.
+    /// Returns the value at a key with its expiry in true time.
     fn data(&self, key: &str) -> Option<(redouble::Data, Option<Duration>)>;
 
-    /// All keys, sorted.
+    /// Returns all keys, sorted.
     fn keys(&self) -> Vec<Vec<u8>>;
 
-    /// Number of channels and patterns with a subscriber.
+    /// Returns the number of channels and patterns with a subscriber.
     fn subscriptions(&self) -> usize;
 
-    /// The true time at which the server's clock shows so many milliseconds since 1970; `None` if it
-    /// never will. For deadlines that a lock keeps within its values.
+    /// Returns the true time at which the server's clock shows `unix_ms` milliseconds since 1970; `None` if
+    /// it never does. For deadlines that a lock stores in its values.
     fn true_time(&self, unix_ms: i64) -> Option<Duration>;
 }

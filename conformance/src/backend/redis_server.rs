@@ -1,4 +1,4 @@
-//! A real `redis-server` as a child process: which one to use, how it starts, that it ends.
+//! A real `redis-server` as a child process: which program to run, how it starts and ends.
 
 use crate::child;
 use std::{
@@ -13,20 +13,20 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The variable that names the program: a path, or `off` for recorded replies only.
+/// Variable that names the program: a path, or `off` for recorded replies only.
 pub const VARIABLE: &str = "REDOUBLE_REDIS";
 
-/// How long a started server may take to answer.
+/// Longest time until a started server replies.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// How often another port is tried when another program took the free one.
+/// Number of attempts to find a free port.
 const ATTEMPTS_MAX: usize = 5;
 
-/// The program to compare with: what [`VARIABLE`] names, else the `redis-server` of the `PATH`.
-/// `None` is for recorded replies only.
+/// Finds the program to compare with: the one that [`VARIABLE`] names, else the `redis-server` of the `PATH`.
+/// `None` means recorded replies only.
 ///
 /// # Errors
-/// When the named program is not there, and under `CI=true` when there is none at all.
+/// If the named program does not exist, or if `CI=true` and there is none at all.
 pub fn find() -> io::Result<Option<PathBuf>> {
     let missing = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
     match env::var_os(VARIABLE) {
@@ -38,7 +38,7 @@ pub fn find() -> io::Result<Option<PathBuf>> {
                 Ok(Some(path))
             } else {
                 Err(missing(format!(
-                    "{VARIABLE} names {}, which is not there",
+                    "{VARIABLE} names {}, which does not exist",
                     path.display()
                 )))
             };
@@ -56,7 +56,7 @@ pub fn find() -> io::Result<Option<PathBuf>> {
     Ok(found)
 }
 
-/// A server of our own, in a directory of its own; it ends with this value.
+/// A server in a temporary directory of its own. Dropping this value ends it.
 #[derive(Debug)]
 pub struct RedisServer {
     program: OsString,
@@ -66,20 +66,20 @@ pub struct RedisServer {
     directory: TempDir,
 }
 
-/// Whether a server can be made to stand still here.
+/// True if servers can be paused on this system.
 pub const CAN_PAUSE: bool = cfg!(unix);
 
 impl RedisServer {
     /// Starts `program` on a free port of 127.0.0.1, without persistence unless the options say otherwise.
     ///
     /// # Errors
-    /// If the program cannot be run or does not answer.
+    /// If the program cannot be run or the server does not reply.
     pub fn start(program: impl AsRef<OsStr>, options: &[&str]) -> io::Result<Self> {
         let mut server = Self::begin(program, options)?;
         server.wait().map(|()| server)
     }
 
-    /// The same, which does not wait until the server answers.
+    /// Starts like [`start`](Self::start), without waiting until the server replies.
     ///
     /// # Errors
     /// If the program cannot be run.
@@ -101,10 +101,11 @@ impl RedisServer {
         })
     }
 
-    /// Waits until it answers. Its port was free and may have been taken a moment later: then it takes another.
+    /// Waits until the server replies. If another program has taken its port meanwhile, it moves to another
+    /// port.
     ///
     /// # Errors
-    /// If it ends instead, or takes too long.
+    /// If the server ends, or takes too long.
     pub fn wait(&mut self) -> io::Result<()> {
         let (mut began, mut attempts) = (Instant::now(), 1);
         while let Err(error) = self.answer() {
@@ -115,7 +116,7 @@ impl RedisServer {
                 (began, attempts) = (Instant::now(), attempts + 1);
             } else if ended || began.elapsed() > START_MAX {
                 let program = Path::new(&self.program).display();
-                let text = format!("{program} does not answer on port {}: {error}", self.port);
+                let text = format!("{program} does not reply on port {}: {error}", self.port);
                 return Err(io::Error::new(error.kind(), text));
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -123,7 +124,7 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Whether it answers itself, and not another server that has the port: it is asked for its directory.
+    /// Checks that this server replies, not another one at the same port: it asks for the server's directory.
     fn answer(&self) -> io::Result<()> {
         let directory = fs::canonicalize(self.directory.path())?;
         let directory = directory.to_string_lossy();
@@ -132,7 +133,7 @@ impl RedisServer {
         ask(self.port, "PING\r\nCONFIG GET dir\r\n", &told)
     }
 
-    /// Kills it, as a machine does that loses its power.
+    /// Kills the server, as a power failure does.
     ///
     /// # Errors
     /// If the operating system refuses.
@@ -141,7 +142,7 @@ impl RedisServer {
         self.child.wait().map(drop)
     }
 
-    /// Removes whatever it has written to its directory.
+    /// Removes all files from the server's directory.
     ///
     /// # Errors
     /// If the operating system refuses.
@@ -157,8 +158,8 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Starts it once more after it was killed, at the same port and with what is in its directory;
-    /// does not wait until it answers.
+    /// Starts the server again after it was killed, at the same port and with the files in its directory.
+    /// Does not wait until it replies.
     ///
     /// # Errors
     /// If the program cannot be run.
@@ -168,29 +169,29 @@ impl RedisServer {
         Ok(())
     }
 
-    /// From its next start on it has these options besides.
+    /// Adds options for the next start.
     pub fn add_options(&mut self, options: &[&str]) {
         let options = options.iter().map(|&option| option.to_owned());
         self.options.extend(options);
     }
 
-    /// Makes it stand still, as a machine does that is suspended.
+    /// Pauses the server.
     ///
     /// # Errors
-    /// If there are no signals here, or the operating system refuses.
+    /// If the system has no signals, or refuses.
     pub fn pause(&self) -> io::Result<()> {
         signal(&self.child, false)
     }
 
-    /// Lets it go on.
+    /// Resumes the server.
     ///
     /// # Errors
-    /// If there are no signals here, or the operating system refuses.
+    /// If the system has no signals, or refuses.
     pub fn resume(&self) -> io::Result<()> {
         signal(&self.child, true)
     }
 
-    /// The port it listens on.
+    /// Returns the port on which the server listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -238,13 +239,13 @@ fn signal(_: &Child, _: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether a server answers at this port of 127.0.0.1.
+/// Returns true if a server replies at this port of 127.0.0.1.
 pub(super) fn answers(port: u16) -> bool {
     ask(port, "PING\r\n", "+PONG\r\n").is_ok()
 }
 
-/// Asks a server at this port of 127.0.0.1; an error unless it answers so. Returns when the server has
-/// closed the connection, so that no later request finds it among the clients.
+/// Asks a server at this port of 127.0.0.1; an error unless it replies with `wanted`. Returns after the
+/// server has closed the connection, so that no later request finds it among the clients.
 fn ask(port: u16, requests: &str, wanted: &str) -> io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -263,7 +264,7 @@ fn ask(port: u16, requests: &str, wanted: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A server on a port that another program has.
+    /// Starts a server at a port that another program uses.
     fn begun_at(taken: u16) -> Option<RedisServer> {
         let Some(program) = find().unwrap() else {
             eprintln!("no redis-server: none is started");
@@ -273,17 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_another_server_has_is_left_to_it() {
+    fn a_server_moves_to_another_port_if_its_port_is_in_use() {
         let other = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let taken = other.local_addr().unwrap().port();
-        // It closes every connection.
+        // This listener closes every connection.
         std::thread::spawn(move || other.incoming().for_each(drop));
         let Some(mut first) = begun_at(taken) else {
             return;
         };
         first.wait().unwrap();
         assert_ne!(first.port(), taken);
-        // One that answers PING itself.
+        // This server replies to PING itself.
         let mut second = begun_at(first.port()).unwrap();
         second.wait().unwrap();
         assert_ne!(second.port(), first.port());
@@ -292,8 +293,8 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_program_that_is_no_server_is_an_error() {
+    fn a_program_that_is_not_a_server_is_an_error() {
         let cannot = RedisServer::start("/bin/false", &[]).unwrap_err();
-        assert!(cannot.to_string().contains("does not answer"), "{cannot}");
+        assert!(cannot.to_string().contains("does not reply"), "{cannot}");
     }
 }

@@ -1,12 +1,12 @@
-//! Another backend on the wall clock, for clients that are processes of their own.
+//! Another backend in real time, for clients in processes of their own.
 
 use super::{Backend, Later, Opened};
 use crate::scenario::{Capability, Scenario};
 use redouble::TimeSource;
 use std::{io, sync::Arc};
 
-/// Runs what another backend offers in real time, whatever kind of time it has by itself. The clocks
-/// of clients cannot be moved: they are the machine's.
+/// Plays the scenarios of another backend in real time. Clients use the machine's clocks, so scenarios that
+/// change these are unsupported.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock<B> {
     backend: B,
@@ -14,7 +14,7 @@ pub struct WallClock<B> {
 }
 
 impl<B: Backend> WallClock<B> {
-    /// The backend in real time, with leases of so many milliseconds.
+    /// Makes the backend, with leases of this many milliseconds.
     #[must_use]
     pub const fn new(backend: B, lease_ms: u64) -> Self {
         Self { backend, lease_ms }

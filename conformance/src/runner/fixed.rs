@@ -1,5 +1,5 @@
-//! The fixed scenarios. On a real server each is played beside the double, and the two have to agree:
-//! what they say of a lock must not depend on what stands in for Redis.
+//! The fixed scenarios. On a real server each is also played on the double, and the two verdicts have to
+//! agree: they must not depend on the backend.
 
 use super::{
     Counterexample, Judged, PLAYS, Plan, Played, Trial, conclusive, findings, judge, play, record,
@@ -22,33 +22,33 @@ use std::{
     thread,
 };
 
-/// How many orders of tasks have to lead to the same verdict on the double before a real server is held to
-/// it: else it is a matter of chance.
+/// Number of task orders that have to give the same verdict on the double before the real server has to give
+/// it too. Otherwise the verdict depends on chance.
 const ORDERS: u64 = 8;
 
-/// A verdict that so large a part of the lease would turn, added to whatever is timed, is too close for a
-/// machine with gaps to tell.
+/// Part of a lease by which a verdict must not depend on times: 12 means a twelfth. A closer verdict depends
+/// on gaps of the machine.
 const CLOSE: u32 = 12;
 
-/// What came of the fixed scenarios.
+/// Results of the fixed scenarios.
 #[derive(Clone, Debug, Default)]
 pub struct FixedRuns {
-    /// How many there were for such a lock.
+    /// Number of scenarios for such a lock.
     pub there: u64,
-    /// How many were played to the end.
+    /// Number of scenarios that were played to the end.
     pub played: u64,
-    /// How many the backend cannot play, by what it lacks.
+    /// Number of scenarios that the backend cannot play, by missing capability.
     pub unsupported: BTreeMap<Capability, u64>,
-    /// How many the machine spoiled each time.
+    /// Number of scenarios that the machine spoiled in every repetition.
     pub inconclusive: u64,
-    /// How many show nothing on the double that the lock is to be convicted of; only such are played
-    /// on a real server.
+    /// Number of scenarios that show no expected violation on the double. On a real server only the others
+    /// are played.
     pub silent: u64,
-    /// How many were played again on a real server, since a verdict was another there the first time.
+    /// Number of scenarios that were repeated on a real server because a verdict differed there at first.
     pub repeated: u64,
-    /// How many verdicts were compared with those of the double.
+    /// Number of verdicts that were compared with the double's.
     pub compared: u64,
-    /// Those that were not the same.
+    /// Verdicts that differed.
     pub disagreements: Vec<Disagreement>,
 }
 
@@ -59,7 +59,7 @@ pub struct Disagreement {
     pub scenario: &'static str,
     /// The property.
     pub property: Property,
-    /// How it broke on the real server, if it did; else it did on the double.
+    /// Message of the violation on the real server; `None` if the property broke on the double.
     pub on_real: Option<String>,
 }
 
@@ -81,21 +81,21 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// What a run says of the properties that can be judged on any backend: whether each broke.
+/// Verdicts on the properties that can be judged on any backend: true if the property broke.
 type Verdicts = BTreeMap<Property, bool>;
 
-/// What became of a scenario.
+/// Outcome of a scenario.
 enum Outcome {
     Unsupported(BTreeSet<Capability>),
     Silent,
     Played(Box<Compared>),
 }
 
-/// A run beside what the double says of it, where there is another backend.
+/// A run, and the verdict of the double if there is another backend.
 struct Compared {
     played: Played,
     on_double: Verdicts,
-    /// How often it was played before, to another effect.
+    /// Number of earlier runs with another verdict.
     repeats: u64,
 }
 
@@ -136,7 +136,7 @@ pub(super) fn play_all(
     Ok(())
 }
 
-/// Does something with each of the items on several threads; `None` where the time was up.
+/// Processes the items on several threads; `None` for items after the time was up.
 fn side_by_side<T: Sync, U: Send>(
     plan: &Plan,
     items: &[T],
@@ -214,7 +214,7 @@ fn one(
     }
 }
 
-/// The properties on which the two runs disagree.
+/// Returns the properties on which the two runs disagree.
 fn differing(said: &Verdicts, foretold: &Verdicts) -> impl Iterator<Item = Property> {
     let other = |(property, broke): (&Property, &bool)| {
         let told = foretold.get(property)?;
@@ -223,8 +223,8 @@ fn differing(said: &Verdicts, foretold: &Verdicts) -> impl Iterator<Item = Prope
     said.iter().filter_map(other)
 }
 
-/// What the double says of a scenario without looking into its servers, whatever the order of tasks, and
-/// not by a hair's breadth.
+/// Returns the double's verdict without observation of its servers, if it is the same in all orders of tasks
+/// and not close.
 fn foretold(
     subject: &dyn DynSubject,
     plan: &Plan,
@@ -241,7 +241,7 @@ fn foretold(
         let mut lenient = judged.run.history;
         lenient.terms.slack = scenario.lease() / CLOSE;
         let leniently = verdicts(&findings(&lenient), plan);
-        // What the history cannot know of stays as it is.
+        // Misconduct is not in the history, so its verdict stays.
         said.retain(|property, broke| {
             *property == Property::NoPanics || leniently.get(property) == Some(broke)
         });
@@ -265,7 +265,7 @@ fn verdicts(findings: &[(Property, Finding)], plan: &Plan) -> Verdicts {
         .collect()
 }
 
-/// Counts a run, and compares what it says with what the double says.
+/// Counts a run, and compares its verdict with the double's.
 fn note(trial: &mut Trial, name: &'static str, scenario: &Scenario, compared: Compared) {
     let Compared {
         played,

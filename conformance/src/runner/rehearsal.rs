@@ -1,6 +1,7 @@
-//! Two clients take a lock in turns where nothing is wrong. A lock that is not granted then cannot be judged: its own
-//! error says more than any verdict. A lock whose grants change nothing at the place that its subject describes cannot be
-//! observed: the suite does not judge the properties that read the servers, and tells its author why.
+//! The rehearsal: two clients acquire a lock in turns without faults. If the lock is not granted, it cannot
+//! be judged, and its own error says more than a verdict. If a grant changes nothing at the place that the
+//! subject describes, the lock cannot be observed: the suite skips the properties that read the servers, and
+//! tells the author the reason.
 
 use super::play;
 use crate::{
@@ -15,25 +16,25 @@ use std::collections::BTreeMap;
 const LEASE_MS: u64 = 10_000;
 const SET_UP: OpId = 1;
 const ASK: OpId = 2;
-/// The other client asks while the first one holds the lock.
+/// The other client tries while the first one holds the lock.
 const RIVAL: OpId = 3;
 const EXTEND: OpId = 4;
 const GIVE_BACK: OpId = 5;
 const RIVAL_GIVES_BACK: OpId = 6;
 
-/// What the rehearsal of a lock has shown.
+/// Result of a rehearsal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rehearsed {
-    /// Why the first client was not granted a free lock, if it was not.
+    /// Reason why the first client was not granted a free lock; `None` if it was.
     pub(crate) refused: Option<String>,
-    /// Why the holders of the lock cannot be observed, if they cannot.
+    /// Reason why the holders of the lock cannot be observed; `None` if they can.
     pub(crate) unobservable: Option<String>,
 }
 
 /// Rehearses a lock.
 ///
 /// # Errors
-/// If the backend is out of reach, or cannot play the subject.
+/// If the backend cannot be reached, or cannot play the subject.
 pub(crate) fn rehearse(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
@@ -67,8 +68,8 @@ pub(crate) fn rehearse(
     })
 }
 
-/// One client takes the lock, another one asks for it, the first one extends it and gives it back. Of a semaphore each takes
-/// one permit.
+/// One client acquires the lock, another one tries, the first one extends and releases it. Of a semaphore
+/// each takes one permit.
 fn scenario(promises: Promises) -> Scenario {
     let mut events = vec![(SET_UP, 100, 0, Op::SetUp)];
     match (promises.kind.whole(), promises.kind) {
@@ -107,7 +108,7 @@ fn scenario(promises: Promises) -> Scenario {
     }
 }
 
-/// How the call ended: `None` inside if the lock was granted, else the reason.
+/// Returns the outcome of a call: the inner `None` if the lock was granted, else the reason.
 fn told(what: &What) -> Option<Option<String>> {
     if let What::Ok { op: ASK, .. } = what {
         Some(None)
@@ -122,14 +123,14 @@ fn told(what: &What) -> Option<Option<String>> {
     }
 }
 
-/// What a majority of the servers shows at one moment.
+/// Holders that a majority of the servers stores at one moment.
 #[derive(Default)]
 struct Shown {
     tokens: Vec<Vec<u8>>,
     anonymous: u32,
 }
 
-/// What the servers show just before a moment; expired holders left out.
+/// Returns what the servers store just before a moment, without expired holders.
 fn shown(history: &History, before: Moment) -> Shown {
     let mut nodes: BTreeMap<u8, (&[Holder], u32)> = BTreeMap::new();
     for (at, what) in history.iter().take_while(|&(at, _)| at < before) {
@@ -160,12 +161,12 @@ fn shown(history: &History, before: Moment) -> Shown {
     }
 }
 
-/// When a call ended with this answer, or began.
+/// Returns the moment of an event.
 fn moment(history: &History, is: impl Fn(&What) -> bool) -> Option<Moment> {
     history.iter().find_map(|(at, what)| is(what).then_some(at))
 }
 
-/// Why the holders of a lock cannot be observed, if they cannot.
+/// Returns the reason why the holders of a lock cannot be observed, if there is one.
 fn unobservable(run: &Run) -> Option<String> {
     let history = &run.history;
     let granted = |op: OpId| {
@@ -182,10 +183,10 @@ fn unobservable(run: &Run) -> Option<String> {
     };
     let at_grant = shown(history, granted(ASK)?);
     if at_grant.tokens.is_empty() && at_grant.anonymous == 0 {
-        // A lock that stores nothing at all hides nothing.
+        // If the lock stores nothing at all, it has nothing to observe.
         let first = run.beside.first()?;
         return Some(format!(
-            "it was granted, and nothing appeared where the subject looks for its holders (by default the string at the \
+            "it was granted, but no server stored anything where the subject looks for its holders (by default the string at the \
              key), but under the key {:?}",
             String::from_utf8_lossy(first)
         ));
@@ -214,7 +215,7 @@ fn unobservable(run: &Run) -> Option<String> {
         && is_count(rivals)
     {
         return Some(
-            "what it stores for a grant changes when another client asks, so that is no token; a number of holders is \
+            "the stored token of a grant changes when another client asks, so it is not a token; a number of holders is \
              observed with `Observed::counter`"
                 .to_owned(),
         );
@@ -225,7 +226,9 @@ fn unobservable(run: &Run) -> Option<String> {
         let both = shown(history, at).tokens;
         let is_new = |token: &Vec<u8>| !at_grant.tokens.contains(token);
         if !both.is_empty() && !both.iter().any(is_new) {
-            return Some("two clients hold a permit each, and one holder is observed".to_owned());
+            return Some(
+                "two clients hold a permit each, but only one holder is observed".to_owned(),
+            );
         }
     }
     let extended = granted(EXTEND).and_then(|_| begun(GIVE_BACK));
@@ -234,7 +237,7 @@ fn unobservable(run: &Run) -> Option<String> {
         (Some(before), Some(after)) => {
             let changed = stands(&before) && !after.tokens.is_empty() && !stands(&after);
             changed.then(|| {
-                "what it stores for a grant changes with each extension, so that is no token"
+                "the stored token of a grant changes with each extension, so it is not a token"
                     .to_owned()
             })
         }

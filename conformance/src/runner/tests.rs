@@ -1,4 +1,4 @@
-//! What is made of accusations on a wall clock.
+//! Findings in real time, and when they count.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::{Arc, atomic::AtomicU32};
 
-/// A subject that is not played: its first runs are all the same, those behind them are without fault.
+/// A subject that is not played: its first runs all have the same history, later ones are flawless.
 struct Recorded {
     entries: Vec<(u64, What)>,
     times: u32,
@@ -74,7 +74,7 @@ impl DynSubject for Recorded {
     }
 }
 
-/// What it is accused of, and how many plays were spoiled.
+/// Returns the broken properties, and the number of spoiled runs.
 fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
     let subject = Recorded {
         entries: entries.to_vec(),
@@ -100,8 +100,8 @@ fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
 }
 
 #[test]
-fn what_hangs_on_times_has_to_be_seen_in_every_play() {
-    // A call that was to wait for 5 s tells of an error after 39 s.
+fn a_timing_sensitive_finding_counts_only_if_every_run_shows_it() {
+    // A call with a timeout of 5 s reports an error after 39 s.
     let error = What::Fail {
         op: 1,
         why: Refusal::Other,
@@ -113,7 +113,7 @@ fn what_hangs_on_times_has_to_be_seen_in_every_play() {
 }
 
 #[test]
-fn two_holders_at_once_are_seen_once() {
+fn two_holders_at_once_count_in_a_single_run() {
     let both = [
         (1, tries(1, 0)),
         (1, granted(1, Some(30))),

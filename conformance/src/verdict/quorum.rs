@@ -1,6 +1,6 @@
-//! What a lock on several nodes may claim while some of them fail: everything, as long as they are
-//! few enough. How many granted a lock and how many of them forgot is read off what the servers
-//! stored, never off the scenario.
+//! Claims of a lock on several nodes while some of them fail: everything, while few enough fail. The numbers
+//! of nodes that granted a lock, and that dropped it early, come from what the servers stored, not from the
+//! scenario.
 
 use super::{Cost, cost};
 use crate::{
@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-/// Whether there were few enough failures for the claim to stand.
+/// Returns true if few enough nodes failed for the claim to stand.
 ///
-/// Of N = 2f + 1 nodes a majority remembers a grant, and nobody else can get one, while
-/// `forgot <= granted - f - 1`: all of f may forget it if all nodes had granted it, and none may if a
-/// bare majority had. A node whose lease ended in order does not count: it was not asked to extend it, or
-/// could not be reached. Leases that end late are waited for on up to f nodes without harm.
+/// Of N = 2f + 1 nodes a majority remembers a grant, so no other client can acquire the lock, while `forgot
+/// <= granted - f - 1`. If all nodes granted it, f of them may drop it; if a bare majority did, none may. A
+/// node whose lease ended at its due time does not count: it was not asked to extend the lease, or could not
+/// be reached. Leases that end late on up to f nodes do no harm.
 pub(super) fn stands(history: &History, property: Property, witness: &Witness) -> bool {
     let Topology::Nodes(nodes) = history.topology else {
         return false;
@@ -39,7 +39,7 @@ pub(super) fn stands(history: &History, property: Property, witness: &Witness) -
         })
 }
 
-/// How many nodes were struck by what makes leases end late.
+/// Returns the number of nodes with a fault that makes leases end late.
 fn late(history: &History) -> usize {
     let struck = history.entries.iter().filter_map(|entry| {
         let What::Strikes { fault } = entry.what else {
@@ -51,41 +51,41 @@ fn late(history: &History) -> usize {
     struck.collect::<BTreeSet<u8>>().len()
 }
 
-/// The nodes that granted a lock, and those of them that forgot it while its lease ran.
+/// Number of nodes that granted a lock, and number of those that dropped it while its lease ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Votes {
     granted: usize,
     forgot: usize,
 }
 
-/// The vote of one node.
+/// Vote of one node.
 struct Vote {
     node: u8,
     stored: Option<Holder>,
-    /// Before this its lease cannot end in order.
+    /// Earliest time at which its lease may end.
     due: Duration,
-    /// When it forgot the grant, if it did.
+    /// Time at which the node dropped the grant early, if it did.
     forgot: Option<Duration>,
-    /// Its lease has ended in order.
+    /// True if its lease has ended at its due time.
     ended: bool,
 }
 
 impl Votes {
-    /// Those for a grant, until a moment.
+    /// Counts the votes for a grant until a moment.
     fn of(history: &History, belief: &Belief, until: Moment) -> Self {
         let tokens = tokens(history, belief);
         let votes = tokens
             .iter()
             .map(|token| count(history, belief, token, until));
-        // In doubt, the one that speaks for the lock.
+        // In doubt, count the token that is best for the lock.
         votes
             .max_by_key(|votes| (votes.granted, votes.forgot))
             .unwrap_or_default()
     }
 }
 
-/// The token that the subject named for a grant. If it named none: the tokens that requests of the holder's process stored
-/// while it acquired; those that still stood at its end, if any did.
+/// Returns the token that the subject named for a grant. Without one, returns the tokens that requests of the
+/// holder's process stored during the acquisition; if some of them were still stored at its end, only those.
 fn tokens<'a>(history: &'a History, belief: &Belief) -> BTreeSet<&'a [u8]> {
     if let Some(token) = history.named().get(&belief.grant) {
         return BTreeSet::from([&*token.bytes]);
@@ -145,7 +145,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
     for vote in &mut votes {
         vote.look(until.at);
     }
-    // A node that had forgotten the grant when it was extended did not extend it: that vote is none.
+    // A node that had dropped the grant before the extension did not extend it, so it has no vote.
     let extended = extended(history, belief, until);
     votes.retain(|vote| {
         vote.forgot
@@ -157,7 +157,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
     }
 }
 
-/// When the nodes were asked for the extension that a belief rests on at a moment, at the earliest.
+/// Returns the earliest time at which the nodes can have been asked for the latest extension of a grant.
 fn extended(history: &History, belief: &Belief, until: Moment) -> Option<Duration> {
     let calls = history.calls();
     let asked = history
@@ -179,7 +179,7 @@ fn extended(history: &History, belief: &Belief, until: Moment) -> Option<Duratio
 }
 
 impl Vote {
-    /// Takes in what the node stores for the grant now. `due`: the holder has set the lease.
+    /// Updates the vote with the node's state for the grant. `due` is set if the holder has set the lease.
     fn becomes(
         &mut self,
         stands: Option<&Holder>,
@@ -196,7 +196,7 @@ impl Vote {
         self.stored = stands.cloned();
     }
 
-    /// Sees whether its lease has ended too early by itself.
+    /// Checks whether its lease has expired, and whether that was too early.
     fn look(&mut self, now: Duration) {
         if let Some(stored) = self.stored.take_if(|stored| !stored.lives(now)) {
             let early = stored.gone_at().is_some_and(|gone| gone < self.due);
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::{checker::hand_made::*, scenario::Fault};
 
-    /// A grant on the first nodes of five, and what befalls some of them.
+    /// A grant on the first nodes of five, followed by other events.
     fn five(granted_by: u8, more: Vec<(u64, What)>) -> History {
         let mut entries = vec![(0, tries(1, 0))];
         entries.extend((0..granted_by).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ends_early_is_forgotten_and_what_a_client_removes_is_not() {
+    fn a_lease_that_ends_early_counts_as_dropped_and_a_removed_one_does_not() {
         let earlier = |until| {
             let moved = |node| What::Server {
                 node,
@@ -275,15 +275,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_extended_is_remembered_again() {
+    fn an_extension_restores_a_vote() {
         let mut again = forget(0..1);
         again.push((4, stores_on(0, 0, "a", Some(14))));
         assert!(at_eight(&five(3, again), Property::Exclusion));
     }
 
-    /// Of five nodes three had granted it and one of them forgot it; only two can have extended it.
+    /// Three of five nodes granted the lock and one of them dropped it; only two can have extended it.
     #[test]
-    fn a_node_that_forgot_the_grant_extends_nothing() {
+    fn a_node_that_dropped_the_grant_extends_nothing() {
         let extended = |more: Vec<(u64, What)>| {
             at_eight(
                 &five(3, [forget(0..1), more].concat()),
@@ -296,11 +296,14 @@ mod tests {
         assert!(!extended(vec![]));
         assert!(extended(counts_it));
         assert!(extended(in_background));
-        assert!(!extended(vec![(4, renews(2, 0, 1))]), "it is not told so");
+        assert!(
+            !extended(vec![(4, renews(2, 0, 1))]),
+            "the holder does not learn of it"
+        );
     }
 
     #[test]
-    fn few_nodes_may_be_late() {
+    fn leases_may_end_late_on_few_nodes() {
         let late = |nodes: u8| {
             let fault = |node| What::Strikes {
                 fault: Fault::NodeFreeze { node },

@@ -301,7 +301,7 @@ fn a_lock_that_keeps_its_holders_elsewhere_is_not_judged_by_what_is_not_there() 
         let place = if shape == Shape::Counter {
             "Observed::counter"
         } else {
-            "nothing appeared where the subject looks"
+            "no server stored anything where the subject looks"
         };
         assert!(why.contains(place), "{}: {why:?}", trial.name);
         let seen = trial.total(Property::GroundedBelief);

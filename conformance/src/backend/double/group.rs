@@ -1,4 +1,4 @@
-//! The doubles of a run: alone, or a master with replicas that can take its place.
+//! The doubles of a run: independent ones, or a master with replicas that can take over.
 
 use super::node::{DoubleNode, Holds};
 use crate::{scenario::Fault, simulation::Task};
@@ -13,7 +13,7 @@ use std::{
 
 pub(super) struct Group {
     pub(super) nodes: Vec<DoubleNode>,
-    /// Replication, where there is any.
+    /// Replication, if there are replicas.
     replication: Option<Arc<Deployment>>,
     master: AtomicU8,
 }
@@ -69,7 +69,7 @@ impl Group {
         self.master.load(Ordering::Relaxed)
     }
 
-    /// The replica whose turn it is to become master.
+    /// Returns the next replica to become master.
     fn heir(&self) -> u8 {
         (self.master() + 1) % u8::try_from(self.nodes.len()).unwrap_or(u8::MAX)
     }
@@ -109,7 +109,7 @@ impl Group {
         }
     }
 
-    /// Ends the connections of a former master, by a short death.
+    /// Ends the connections of a former master by a short crash.
     fn reset(&self, deployment: &Deployment, node: u8) {
         let server = deployment.node(&name(node));
         server.crash(Loss::Nothing);
@@ -117,7 +117,7 @@ impl Group {
     }
 }
 
-/// The name of a node in its deployment.
+/// Returns the name of a node in its deployment.
 fn name(node: u8) -> String {
     match node {
         0 => "master".to_owned(),

@@ -18,7 +18,8 @@ use std::{io, sync::Arc};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Double;
 
-/// Names of locks, in turn: further keys get their names by the hash tag, if there is one and not just braces.
+/// Names of locks, used in turn. They cover the cases of hash tags, from which the names of further keys are
+/// derived: none, one, empty braces, a closing brace alone.
 const KEYS: [&str; 4] = ["lock", "{lock}", "{}lock", "lo}ck"];
 
 impl Backend for Double {
@@ -62,7 +63,7 @@ impl Backend for Double {
     }
 }
 
-/// Servers that know nothing of each other, but for the time that all of them follow.
+/// Starts independent servers that share the time source.
 fn independent(seed: u64, count: u8, time: &Arc<dyn TimeSource>) -> io::Result<(Group, Vec<Task>)> {
     let mut nodes = Vec::with_capacity(usize::from(count));
     let mut drivers: Vec<Task> = Vec::with_capacity(usize::from(count));

@@ -1,4 +1,4 @@
-//! One double as a node of a run: what can be seen in it, and what can be done to it.
+//! One double as a node of a run: its data, and its faults.
 
 use super::super::View;
 use crate::{
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// Where a server comes from: alone, or one of a deployment.
+/// The owner of a server: it runs alone, or in a deployment.
 pub(super) trait Holds: Send + Sync {
     fn server(&self, place: usize) -> &Server;
 }
@@ -23,7 +23,7 @@ pub(super) struct DoubleNode {
 }
 
 struct State {
-    /// What the server's clock showed at true time 0.
+    /// Time on the server's clock at true time 0, in microseconds.
     began_us: i64,
     course: Course,
     freezes: u32,
@@ -32,7 +32,7 @@ struct State {
     rules: Vec<(Fault, FaultGuard)>,
 }
 
-/// The server's clock from the last bend on: a line, until it is bent again.
+/// The course of the server's clock since its last change: a linear function.
 #[derive(Clone, Copy)]
 struct Course {
     true_us: i64,
@@ -44,12 +44,12 @@ struct Course {
 const PPM: i64 = 1_000_000;
 
 impl Course {
-    /// The true time at which the clock shows `shown_us`.
+    /// Returns the true time at which the clock shows `shown_us`.
     fn when(self, shown_us: i64) -> Option<i64> {
         let rate = i128::from(PPM + self.ppm);
         let away = i128::from(shown_us - self.shown_us);
         if rate <= 0 {
-            // It stands still: what it has shown by then, or nothing more.
+            // The clock stands still: times after its present one never come.
             return (away <= 0).then_some(self.true_us);
         }
         let away = if self.ppm == 0 {
@@ -92,7 +92,7 @@ impl DoubleNode {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the course of the clock anew, after it was bent.
+    /// Reads the course of the clock again, after a change.
     fn chart(&self, state: &mut State) {
         let clock = self.server().clock();
         let ppm = if clock.is_frozen() {
@@ -165,7 +165,7 @@ impl DoubleNode {
         }
     }
 
-    /// Faults of a kind may overlap: the last one to end heals.
+    /// Ends a fault. If faults of a kind overlap, only the end of the last one has an effect.
     pub(super) fn heal(&self, fault: Fault) {
         let (server, mut state) = (self.server(), self.state());
         match fault {
@@ -216,7 +216,8 @@ impl DoubleNode {
         self.chart(state);
     }
 
-    /// When a key with this deadline expires, in true time: a millisecond before it is gone.
+    /// Returns the last instant of a key with this deadline, in true time: the key is gone one millisecond
+    /// later.
     fn expiry(&self, deadline: UnixMillis) -> Option<Duration> {
         let gone = self.true_time(deadline.0.saturating_add(1))?;
         Some(gone.saturating_sub(Duration::from_millis(1)))

@@ -1,4 +1,4 @@
-//! Servers that are started for one run alone, since the run stops, kills or replicates them.
+//! Servers that are started for one run, because the run pauses, kills or replicates them.
 
 use super::super::{
     Later, Servers,
@@ -20,14 +20,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long replicas may take to come to hold what their master does.
+/// Longest time until replicas hold their master's data.
 const SYNC_MAX: Duration = Duration::from_secs(10);
-/// How long a server may take to answer an order of ours. It is next door and has nothing else to do.
+/// Longest time until a server replies to a request of the suite. It runs on the same machine and is idle.
 const ANSWER_MAX: Duration = Duration::from_millis(200);
 
-/// What a server that has to outlive its death writes down at once.
+/// Options of a server that has to keep its data when it is killed.
 const KEEPING: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
-/// Replicas are served at once.
+/// Options that start replication without delay.
 const REPLICATED: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--hz", "100"];
 
 pub(super) struct Fleet {
@@ -39,16 +39,16 @@ pub(super) struct Fleet {
     starts: Arc<Starts>,
 }
 
-/// How long servers took to answer that were started while the run went on.
+/// Times that servers took to reply after a start during the run.
 #[derive(Default)]
 struct Starts {
     longest_us: AtomicU64,
-    /// Since when those are awaited that do not answer yet.
+    /// Start times of servers that do not reply yet.
     awaited: Mutex<Vec<Instant>>,
 }
 
 impl Starts {
-    /// Watches a server that has just been started. It is asked from a thread of its own: the run goes on.
+    /// Waits for a server that was just started, on a thread, so that the run goes on.
     fn watch(self: &Arc<Self>, port: u16) {
         let (starts, began) = (Arc::clone(self), Instant::now());
         starts.awaited().push(began);
@@ -86,7 +86,7 @@ struct Node {
     state: Mutex<State>,
 }
 
-/// Faults of a kind may overlap: the last one to end heals.
+/// The running faults. If faults of a kind overlap, only the end of the last one has an effect.
 struct State {
     server: RedisServer,
     pauses: u32,
@@ -98,7 +98,7 @@ impl Node {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a connection for orders.
+    /// Opens a connection for requests of the suite.
     fn connection(&self) -> io::Result<Connection> {
         let open = || {
             let client = redis::Client::open(("127.0.0.1", self.port))?;
@@ -109,7 +109,7 @@ impl Node {
         open().map_err(|error: redis::RedisError| io::Error::other(error.to_string()))
     }
 
-    /// Gives an order.
+    /// Sends a request.
     fn order(&self, words: &[&str]) -> io::Result<()> {
         let (&name, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let done = redis::cmd(name)
@@ -118,7 +118,7 @@ impl Node {
         done.map_err(|error| io::Error::other(format!("{}: {error}", words.join(" "))))
     }
 
-    /// Whether so many replicas tell soon that they have heard a message that is published here.
+    /// Publishes a message; true if `replicas` replicas soon report that they received it.
     fn reaches(&self, replicas: usize) -> io::Result<bool> {
         let patience = (ANSWER_MAX / 8).as_millis().to_string();
         let mut heard = redis::pipe();
@@ -180,8 +180,8 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Waits until all replicas tell that they have heard a second message. The first may have been in what
-    /// they were given when they came, up to a second before they are sent what comes after it.
+    /// Waits until all replicas report that they received a second message. The first one may have been part
+    /// of their initial data, up to a second before the stream of commands starts.
     fn wait_for_replicas(&self) -> io::Result<()> {
         let began = Instant::now();
         let (master, replicas) = self.nodes.split_first().ok_or(io::ErrorKind::NotFound)?;
@@ -190,7 +190,7 @@ impl Fleet {
             if master.reaches(replicas.len())? {
                 heard += 1;
             } else if began.elapsed() > SYNC_MAX {
-                let text = "the replicas do not come to hold what their master does";
+                let text = "the replicas do not reach the state of their master";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
         }
@@ -202,7 +202,7 @@ impl Fleet {
         node.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// The replica whose turn it is to become master.
+    /// Returns the next replica to become master.
     fn heir(&self) -> u8 {
         (self.master() + 1) % u8::try_from(self.nodes.len()).unwrap_or(u8::MAX)
     }
@@ -231,7 +231,7 @@ impl Fleet {
             }
             Fault::FlushScripts { node } => self.unless_down(node, &["SCRIPT", "FLUSH"]),
             Fault::Evict { node } => self.unless_down(node, &["UNLINK", &self.key]),
-            // From here on it hears nothing.
+            // From here on the replica receives no writes.
             Fault::FailOver => self.node(self.heir())?.order(&["REPLICAOF", "NO", "ONE"]),
             Fault::SplitBrain { .. } => {
                 let heir = self.heir();
@@ -255,7 +255,8 @@ impl Fleet {
         }
     }
 
-    /// A server that is dead or stands still gets no request: it has nothing to forget, or forgets later.
+    /// Sends a request unless the server is down or paused: then it has lost its data already, or would
+    /// execute the request later.
     fn unless_down(&self, node: u8, words: &[&str]) -> io::Result<()> {
         let node = self.node(node)?;
         let (crashes, pauses) = {
@@ -267,7 +268,7 @@ impl Fleet {
         }
         if pauses > 0 {
             return Err(io::Error::other(format!(
-                "{}: the server stands still",
+                "{}: the server is paused",
                 words.join(" ")
             )));
         }
@@ -326,7 +327,7 @@ impl Fleet {
         }
     }
 
-    /// Ends a server, which comes back as a replica.
+    /// Kills a server and restarts it as a replica.
     fn follow(&self, old: u8, new: u8) -> io::Result<()> {
         let port = self.node(new)?.port.to_string();
         let mut state = self.node(old)?.state();

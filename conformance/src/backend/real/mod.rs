@@ -1,4 +1,4 @@
-//! A real Redis, on the wall clock: one that is started for the purpose, or one that is there.
+//! A real Redis in real time: one that the suite starts, or a running one.
 
 mod fleet;
 
@@ -24,8 +24,7 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// A real Redis server, or several. Started ones end with this value, or with the run that they were
-/// started for.
+/// One or several real Redis servers. Those that the suite starts end with this value, or with their run.
 pub struct Real {
     name: String,
     address: (String, u16),
@@ -35,7 +34,7 @@ pub struct Real {
     own: Option<Own>,
 }
 
-/// The program that runs here, and the server that runs share to which nothing happens.
+/// The program, and the server that runs share because they do not disturb it.
 struct Own {
     program: OsString,
     _server: RedisServer,
@@ -45,7 +44,7 @@ impl Real {
     /// Starts a server on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// If the program cannot be run or does not answer.
+    /// If the program cannot be run or the server does not reply.
     pub fn spawn(program: impl AsRef<OsStr>) -> io::Result<Self> {
         let program = program.as_ref();
         let server = RedisServer::start(program, &[])?;
@@ -62,31 +61,33 @@ impl Real {
         })
     }
 
-    /// Starts the server that [`redis_server::find`] finds, if it finds one.
+    /// Starts the server that [`redis_server::find`] finds, if there is one.
     ///
     /// # Errors
-    /// If the server cannot be started although it is there, or is demanded and missing.
+    /// If the server exists but cannot be started, or is required and missing.
     pub fn from_environment() -> io::Result<Option<Self>> {
         redis_server::find()?.map(Self::spawn).transpose()
     }
 
-    /// The port of the server that runs share.
+    /// Returns the port of the server that runs share.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.address.1
     }
 
-    /// Uses a server that is there. Only keys under a prefix of our own are touched.
+    /// Uses a running server. Only keys under the suite's own prefix are touched.
     ///
     /// # Errors
-    /// If the URL is not one of a Redis server over plain TCP.
+    /// If the URL does not name a Redis server over plain TCP.
     pub fn at(url: &str) -> io::Result<Self> {
         let unusable = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
         let info = url
             .into_connection_info()
             .map_err(|error| unusable(error.to_string()))?;
         let ConnectionAddr::Tcp(host, port) = info.addr().clone() else {
-            return Err(unusable(format!("{url} is not a server over plain TCP")));
+            return Err(unusable(format!(
+                "{url} is not the URL of a Redis server over plain TCP"
+            )));
         };
         Ok(Self {
             name: format!("redis://{host}:{port}"),
@@ -99,7 +100,7 @@ impl Real {
     }
 }
 
-/// Keys of different runs of the suite on one server must not meet.
+/// Returns a unique prefix, so that keys of different runs of the suite on one server differ.
 fn prefix() -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -124,8 +125,8 @@ impl Backend for Real {
         false
     }
 
-    // The faults of clients and of the network are made on our side, those of servers only where the
-    // servers are ours. Their clocks are the machine's, and they speak for themselves.
+    // Faults of clients and of the network are applied on the client side. Faults of servers need servers
+    // that the suite has started. Real servers use the machine's clock, and their replies cannot be replaced.
     fn can(&self, capability: Capability) -> bool {
         match capability {
             Capability::ClientPause | Capability::ClientClock | Capability::ClientWallClock => true,
@@ -160,13 +161,13 @@ impl Backend for Real {
     }
 }
 
-/// Whether it can be played on a server that other runs use at the same time.
+/// Returns true if the scenario can be played on a server that other runs use at the same time.
 fn bears_company(scenario: &Scenario) -> bool {
     let mut faults = scenario.faults();
     scenario.topology == Topology::ONE && !faults.any(|(.., fault)| strikes_servers(fault))
 }
 
-/// Whether a fault is made at the servers.
+/// Returns true if a fault is applied at the servers.
 fn strikes_servers(fault: Fault) -> bool {
     match fault {
         Fault::NodePause { .. }
@@ -192,17 +193,17 @@ fn strikes_servers(fault: Fault) -> bool {
 }
 
 impl Real {
-    /// A key of its own on the server that all share.
+    /// Makes a key of its own on the shared server.
     async fn shared(&self, key: String) -> io::Result<RealNode> {
         let node = RealNode {
             key,
             address: self.address.clone(),
             login: self.login.clone(),
         };
-        // A server that is out of reach is no finding about a lock.
+        // An unreachable server must not count as a finding about a lock.
         node.call(&redis::cmd("PING"))
             .await
-            .map_err(|error| io::Error::other(format!("{} does not answer: {error}", self.name)))?;
+            .map_err(|error| io::Error::other(format!("{} does not reply: {error}", self.name)))?;
         Ok(node)
     }
 }
@@ -214,7 +215,7 @@ struct RealNode {
 }
 
 impl RealNode {
-    /// Sends a command over a connection of its own, past all links and faults.
+    /// Sends a command over a separate connection, without links and faults.
     async fn call(&self, command: &redis::Cmd) -> redis::RedisResult<redis::Value> {
         let stream = TcpStream::connect((&*self.address.0, self.address.1)).await?;
         let (mut connection, driver) = MultiplexedConnection::new(&self.login, stream).await?;
@@ -242,7 +243,7 @@ impl Servers for RealNode {
 
     fn clean_up(&self) -> Later<'_, ()> {
         Box::pin(async {
-            // What cannot be deleted expires, unless a broken lock left it without an expiry.
+            // If the deletion fails, the key expires, unless a broken lock left it without an expiry.
             let _ = self.call(redis::cmd("DEL").arg(&self.key)).await;
         })
     }
