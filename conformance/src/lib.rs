@@ -35,15 +35,15 @@
 //! check(BlindDel).quick().assert_sound();
 //! ```
 //!
-//! `check(..).plain()` plays code as it is: code that dials by itself, sleeps with `tokio::time` and starts tasks with
-//! `tokio::spawn`; see [`Plain`](subject::Plain). `check(..).threads()` plays code that blocks; see
+//! `check(..).plain()` plays unmodified code, which connects by itself, sleeps with `tokio::time` and starts
+//! tasks with `tokio::spawn`; see [`Plain`](subject::Plain). `check(..).threads()` plays blocking code; see
 //! [`Threads`](subject::Threads).
 //!
 //! # How it works
 //!
-//! The suite plays many small scenarios with a lock, on an embedded double in virtual time or on a real server. Clients
-//! contend, work past their lease, are paused, crash; links are slow or break; servers fail. The suite judges what
-//! happened, property by property:
+//! The suite plays many small scenarios with a lock, on an embedded double in virtual time or on a real
+//! server. Clients contend, work past their lease, are paused, crash; links are slow or break; servers fail.
+//! The suite judges each history, property by property:
 //!
 //! ```text
 //! seed -> scenario::generate -> Scenario -> simulation -> History -> checker -> Finding -> verdict

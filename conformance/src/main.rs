@@ -12,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |it| {
-        // Where a lock under test panics, the report says so.
+        // The report shows the panics of a lock under test.
         if !simulation::is_playing() {
             usual(it);
         }

@@ -76,7 +76,8 @@ pub(super) struct Bench {
     /// Seconds to measure each lock.
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    /// Cycles that all clients together begin in a second [default: each client begins when its last cycle is over].
+    /// Cycles that all clients together start per second [default: each client starts a cycle when its last
+    /// one is over].
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     rate: Option<f64>,
     /// Longest time for which a client waits for the lock.
@@ -93,7 +94,7 @@ pub(super) struct Bench {
     report: Option<PathBuf>,
 }
 
-/// Highest rate that is accepted, per second; no lock reaches it.
+/// Highest accepted rate, per second; no lock reaches it.
 const RATE_MAX: f64 = 1e6;
 const SECONDS_MAX: f64 = 86_400.0;
 
@@ -190,7 +191,7 @@ fn show(args: &Bench, load: &Load, all: &[Measured], out: &mut impl Write) -> Fa
     Ok(())
 }
 
-/// Set by the first ^C; the second ends the program.
+/// The first ^C sets the returned flag; the second one ends the program.
 fn listen_for_interrupts() -> Fallible<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&interrupted);

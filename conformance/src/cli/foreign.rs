@@ -107,7 +107,7 @@ pub(super) fn run(args: &Foreign, out: &mut impl Write) -> Fallible<bool> {
     Ok(trial.outcome() != Outcome::Differs)
 }
 
-/// An error with what it comes from.
+/// Returns an error with its sources.
 fn told(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -45,7 +45,7 @@ pub(super) fn all(locks: &[Listed], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// True for the first listed variant of a kind of lock: its variants are met in the same places.
+/// Returns true for the first listed variant of a mistake: all variants occur in the same kinds of code.
 fn is_first_variant(locks: &[Listed], lock: &Listed) -> bool {
     let kind = without_variant(lock.id);
     let mut variants = locks.iter().filter(|it| without_variant(it.id) == kind);

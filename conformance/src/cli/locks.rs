@@ -208,7 +208,7 @@ fn share(end: Instant, locks: usize) -> Instant {
     now + left / u32::try_from(locks.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Whether the runs have covered each kind of event often enough; prints the kinds that they have not.
+/// Checks that the runs have covered each situation often enough; prints the missed ones.
 fn has_seen_all(trials: &[Trial], filtered: bool, out: &mut impl Write) -> Fallible<bool> {
     let verb = if filtered {
         "not seen often enough in this selection"

@@ -56,13 +56,11 @@ pub(super) fn run(args: &Mutants, out: &mut impl Write) -> Fallible<bool> {
     let scripts = scripts(&locks)?;
     let mutants = mutants(&scripts);
     if mutants.is_empty() {
-        return Err("these locks send no scripts in which there is anything to change".into());
+        return Err("these locks send no scripts that can be changed".into());
     }
     let all_ours = args.lock.is_empty();
     if let Some(stale) = stale(&scripts, &mutants, all_ours).next() {
-        return Err(
-            format!("known to make no difference, but there is no such mutant: {stale:?}").into(),
-        );
+        return Err(format!("listed as equivalent, but there is no such mutant: {stale:?}").into());
     }
     let (same, mutants): (Vec<_>, Vec<_>) = mutants
         .into_iter()
@@ -111,7 +109,10 @@ fn chosen(patterns: &[String]) -> Fallible<Vec<Box<dyn DynSubject>>> {
     }
     if let Some(bad) = listed.iter().find(|it| it.row.expected != Expected::Sound) {
         let name = bad.id;
-        return Err(format!("{name} breaks its promise as it is: its mutants say nothing").into());
+        return Err(format!(
+            "{name} breaks its promise without a change, so its mutants prove nothing"
+        )
+        .into());
     }
     Ok(listed.into_iter().map(|it| (it.row.make)()).collect())
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// A bar for a number of steps, unlimited if it is not given.
+/// Makes a bar for a number of steps; without a number it has no end.
 pub(super) fn bar(name: &str, count: Option<u64>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -35,7 +35,7 @@ pub(super) fn steps(elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A bar for something that takes so long, to be moved by [`steps`].
+/// Makes a bar for a duration, which [`steps`] moves.
 #[cfg(feature = "bench")]
 pub(super) fn timer(name: &str, time: Duration) -> ProgressBar {
     let bar = bar(name, Some(steps(time)));
@@ -69,12 +69,12 @@ impl Bars {
         Self { both, all }
     }
 
-    /// The next lock begins.
+    /// Shows the next lock.
     pub(super) fn lock(&self, name: &str, runs: Option<u64>) -> ProgressBar {
         self.both.add(bar(name, runs))
     }
 
-    /// It has ended; its line is written while no bar is in the way.
+    /// Ends a lock's bar, and writes its line while no bar is visible.
     pub(super) fn done<T>(&self, lock: &ProgressBar, write: impl FnOnce() -> T) -> T {
         lock.finish_and_clear();
         self.both.remove(lock);

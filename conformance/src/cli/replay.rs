@@ -99,7 +99,7 @@ fn generated(subject: &dyn DynSubject, fault: Option<&String>, seed: u64) -> Fal
     let faults = select::faults(fault.map_or(&[], std::slice::from_ref))?;
     let generator = generator(subject.promises(), faults.first().map(String::as_str));
     if generator.is_empty() {
-        return Err("this fault cannot strike there".into());
+        return Err("this fault cannot strike on the lock's servers".into());
     }
     Ok(generator.scenario(seed))
 }

@@ -1,4 +1,4 @@
-//! Where the results of a run are written.
+//! Output files for the results of a run.
 
 use super::{Fallible, write_file};
 use clap::Args;
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// With so few locks their counterexamples are shown even if they were expected.
+/// Up to this number of locks, expected counterexamples are shown too.
 pub(super) const FEW: usize = 3;
 
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Writes all that are wanted, and says where they are.
+    /// Writes all requested files, and prints their paths.
     pub(super) fn write(&self, trials: &[Trial], out: &mut impl Write) -> Fallible<()> {
         let saved = save(&self.report, trials)?;
         match &*saved {
@@ -53,7 +53,7 @@ impl Reports {
         self.write_pages(trials, out)
     }
 
-    /// The same without scenarios to replay: for locks that the suite does not know by name.
+    /// Writes the files without scenarios to replay, for locks that are not listed.
     pub(super) fn write_pages(&self, trials: &[Trial], out: &mut impl Write) -> Fallible<()> {
         write_file(&self.report, &html::page(trials))?;
         writeln!(out, "  report: {}", self.report.display())?;

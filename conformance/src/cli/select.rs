@@ -52,7 +52,7 @@ pub(super) fn properties(patterns: &[String]) -> Fallible<Vec<Property>> {
     chosen(Property::ALL.to_vec(), patterns, names, "property")
 }
 
-/// What matches any of the patterns. A pattern that matches nothing is a mistake.
+/// Returns the items that match any of the patterns. A pattern without a match is an error.
 fn chosen<T>(
     mut all: Vec<T>,
     patterns: &[String],

@@ -1,4 +1,4 @@
-//! What the values of options look like.
+//! Values of options.
 
 use std::{ops::Range, str::FromStr, time::Duration};
 
@@ -10,7 +10,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Its part of some seeds; all parts together are the whole.
+    /// Returns the shard's part of the seeds; all shards together cover them.
     pub(super) fn of(self, seeds: &Range<u64>) -> Range<u64> {
         let count = u128::from(seeds.end.saturating_sub(seeds.start));
         let border = |part: u64| {
@@ -65,12 +65,12 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Whether a name matches a pattern in which `*` stands for any characters and `?` for one; upper
-/// and lower case are the same.
+/// Returns true if a name matches a pattern in which `*` stands for any characters and `?` for one, ignoring
+/// case.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();
-    // Where to go on if what follows the last star turns out not to match.
+    // Position to retry from if the rest of the pattern does not match after the last star.
     let mut retry: Option<(usize, usize)> = None;
     let (mut at, mut of) = (0, 0);
     while of < name.len() {

@@ -1,4 +1,4 @@
-//! Which list a subject belongs to, read off its name: reports show one list after the other.
+//! The list to which a subject belongs, derived from its name. Reports show one list after another.
 
 use crate::subject::{Expected, Row, subjects};
 use serde::Serialize;
@@ -13,15 +13,15 @@ pub enum Group {
     Seeds,
     /// Known lock bugs: locks with one mistake each; ids `B01` and so on, with a letter for a variant.
     Specimens,
-    /// Everything else: locks of other people, the canary.
+    /// All other locks: those of users, the canary.
     Others,
 }
 
 impl Group {
-    /// All of them, in the order of reports.
+    /// All lists, in the order of reports.
     pub const ALL: [Self; 4] = [Self::Ours, Self::Seeds, Self::Specimens, Self::Others];
 
-    /// The list of a subject of this name.
+    /// Returns the list of a subject with this name.
     #[must_use]
     pub fn of(name: &str) -> Self {
         let digits = name.strip_prefix('B').unwrap_or("");
@@ -36,7 +36,7 @@ impl Group {
         }
     }
 
-    /// Its title in reports.
+    /// Returns the title in reports.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Group {
         }
     }
 
-    /// What its locks are, in a sentence.
+    /// Returns a description of its locks.
     #[must_use]
     pub const fn introduction(self) -> &'static str {
         match self {
@@ -59,12 +59,12 @@ impl Group {
                 "\"specimens\", locks with one mistake each, which the suite has to notice"
             }
             Self::Others => {
-                "locks that are on no list, and the canary, which the suite has to convict"
+                "locks outside of the lists, and the canary, which the suite has to convict"
             }
         }
     }
 
-    /// Its name in machine-readable reports.
+    /// Returns the name in machine-readable reports.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -76,12 +76,12 @@ impl Group {
     }
 }
 
-/// The listed subject with an id.
+/// Returns the listed subject with an id.
 pub(crate) fn listed(id: &str) -> Option<&'static Row> {
     subjects().find(|row| row.id() == id)
 }
 
-/// A subject as reports name it: its speaking name with its id, as in `blind-del (B02)`.
+/// Returns the name of a subject in reports: its descriptive name with its id, as in `blind-del (B02)`.
 #[must_use]
 pub fn shown(id: &str) -> String {
     match listed(id) {
@@ -90,7 +90,7 @@ pub fn shown(id: &str) -> String {
     }
 }
 
-/// The name without the letter of a variant: `B08` for `B08a`, `seed-A1` for `seed-A1b`.
+/// Returns the id without the letter of a variant: `B08` for `B08a`, `seed-A1` for `seed-A1b`.
 #[must_use]
 pub fn without_variant(name: &str) -> &str {
     if !matches!(Group::of(name), Group::Seeds | Group::Specimens) {
@@ -110,7 +110,11 @@ mod tests {
         let mut seen = BTreeSet::new();
         for row in subjects() {
             let id = row.id();
-            assert!(seen.insert(row.name), "two locks are called {}", row.name);
+            assert!(
+                seen.insert(row.name),
+                "two locks have the name {}",
+                row.name
+            );
             assert!(row.name == id || seen.insert(id), "{id} is also a name");
             let words = row.name.chars();
             let plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_where_a_subject_belongs() {
+    fn a_name_determines_the_list() {
         for (name, group, plain) in [
             ("mutex", Group::Ours, "mutex"),
             ("seed-A1", Group::Seeds, "seed-A1"),

@@ -1,4 +1,4 @@
-//! Reports as JSON: a flat list of verdicts, and what there is to say about each subject.
+//! Reports as JSON: a flat list of verdicts, and details of each subject.
 
 use super::{Group, Saved, fault_of, listed, verdict, without_variant};
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// The whole report, one verdict a line.
+/// Formats the whole report, one verdict per line.
 ///
-/// A verdict is about a subject, a property and a kind of fault. `expected` is what the matrix of
-/// promises says: `holds`; `convicted` for what a subject is known to break; `outside` for what lies
-/// outside of its guarantee; `quorum` if it depends on how many nodes failed; `scenario` if it depends
-/// on what struck together. `verdict` is what was seen: `holds`, `broken`, `outside`, or `unknown` if no
-/// run said enough. `events` are the steps of the minimal counterexample.
+/// A verdict is about a subject, a property and a kind of fault. `expected` follows from the promises:
+/// `holds`; `convicted` for a known bug of the subject; `outside` if the property is outside of its
+/// guarantee; `quorum` if it depends on the number of failed nodes; `scenario` if it depends on the
+/// combination of faults. `verdict` is the observation: `holds`, `broken`, `outside`, or `unknown` if no run
+/// had enough evidence. `events` is the number of steps of the minimal counterexample.
 #[must_use]
 pub fn text(trials: &[Trial]) -> String {
     let lines = |values: Vec<Value>| {
@@ -92,7 +92,7 @@ const fn seen(cell: &Cell) -> &'static str {
     }
 }
 
-/// What came of the fixed scenarios; null if none were played.
+/// Returns the results of the fixed scenarios; null if none were played.
 fn fixed(runs: &FixedRuns) -> Value {
     if runs.there == 0 {
         return Value::Null;

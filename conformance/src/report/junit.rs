@@ -1,4 +1,4 @@
-//! Results in the XML form that build servers read: a test suite per subject, a test case per property.
+//! Results as JUnit XML for build servers: a test suite per subject, a test case per property.
 
 use super::{Group, shown, terminal, verdict};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::fmt::{self, Write};
 
-/// The whole document.
+/// Formats the whole document.
 #[must_use]
 pub fn document(trials: &[Trial]) -> String {
     let mut xml = String::new();
@@ -60,7 +60,7 @@ impl Said {
     }
 }
 
-/// A case per judged property, and for a subject that has to be convicted, one for that.
+/// Returns a case per judged property, and one for the conviction of a subject that has to be convicted.
 fn cases(trial: &Trial) -> Vec<Case> {
     let judged = Property::ALL.into_iter();
     let judged = judged.filter(|&property| trial.plan.judges(property));
@@ -72,7 +72,7 @@ fn cases(trial: &Trial) -> Vec<Case> {
             } else if total.held + total.outside + total.broken > 0 {
                 Said::Passed
             } else if total.unknown > 0 {
-                Said::Skipped("no run said enough to judge it")
+                Said::Skipped("no run had enough evidence to judge it")
             } else {
                 return None;
             };
@@ -81,13 +81,13 @@ fn cases(trial: &Trial) -> Vec<Case> {
         })
         .collect();
     if trial.fixed.compared > 0 {
-        let name = "is the same on the double".to_owned();
+        let name = "has the same verdicts on the double".to_owned();
         let told = trial.fixed.disagreements.iter().map(ToString::to_string);
         let told: Vec<String> = told.collect();
         let said = match told.len() {
             0 => Said::Passed,
             count => Said::Failed {
-                message: format!("{count} verdicts are not"),
+                message: format!("{count} verdicts differ"),
                 text: told.join("\n"),
             },
         };
@@ -97,7 +97,7 @@ fn cases(trial: &Trial) -> Vec<Case> {
         let ids: Vec<&str> = of.iter().map(|property| property.id()).collect();
         let said = match trial.outcome() {
             Outcome::AsExpected => Said::Passed,
-            Outcome::Open => Said::Skipped("too little was run to expect it"),
+            Outcome::Open => Said::Skipped("too few runs to expect it"),
             Outcome::Differs => Said::Failed {
                 message: verdict(trial),
                 text: format!("{} runs did not convict it", trial.coverage.runs),
@@ -174,7 +174,7 @@ fn escape(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
             '\n' | '\t' => escaped.push(character),
-            // XML has no way to write them.
+            // XML cannot represent control characters.
             other if other.is_control() => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

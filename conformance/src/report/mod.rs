@@ -1,4 +1,4 @@
-//! What people read: a table and lanes for a terminal, one HTML file; JSON and JUnit for machines.
+//! Reports for people (a table and lanes for a terminal, an HTML file) and for machines (JSON, JUnit).
 
 mod group;
 pub mod html;
@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-/// The rows of the verdict matrix, in order.
+/// Returns the rows of the verdict matrix, in order.
 fn rows() -> impl Iterator<Item = &'static str> {
     let nemeses = crate::scenario::nemesis::NEMESES
         .iter()
@@ -36,12 +36,12 @@ fn rows() -> impl Iterator<Item = &'static str> {
     std::iter::once(CALM).chain(nemeses).chain([MIXED])
 }
 
-/// The row of the verdict matrix that a scenario counts for.
+/// Returns the row of the verdict matrix to which a scenario belongs.
 pub(crate) fn fault_of(scenario: &Scenario) -> &'static str {
     row_of(&scenario.nemeses())
 }
 
-/// The verdict about a subject in a few words.
+/// Returns a short description of the verdict about a subject.
 #[must_use]
 pub fn verdict(trial: &Trial) -> String {
     let broken = trial.broken();
@@ -79,23 +79,23 @@ fn disagrees(trial: &Trial) -> String {
     )
 }
 
-/// Something that a timeline shows at a point in time.
+/// An event in a timeline.
 pub(crate) struct Note {
     pub(crate) at: Moment,
     pub(crate) lane: Lane,
     pub(crate) text: String,
-    /// Something went wrong here.
+    /// True if the event is a failure.
     pub(crate) bad: bool,
 }
 
-/// Where a timeline shows something.
+/// Lane of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     Client(Actor),
     Server,
 }
 
-/// The notes of a history without the single tries of those who wait.
+/// Returns the notes of a history without the single tries of waiters.
 pub(crate) fn notes_told(history: &History) -> Vec<Note> {
     let mut notes = notes(history);
     notes.retain(|note| {
@@ -105,10 +105,10 @@ pub(crate) fn notes_told(history: &History) -> Vec<Note> {
     notes
 }
 
-/// All notes of a history, in order.
+/// Returns all notes of a history, in order.
 fn notes(history: &History) -> Vec<Note> {
     let calls = history.calls();
-    // What happens to a client process is shown in the lane of its first task.
+    // Events of a client process appear in the lane of its first task.
     let mut first: BTreeMap<u8, Actor> = BTreeMap::new();
     for &(_, actor, _) in calls.values() {
         let lane = first.entry(actor.host).or_insert(actor);
@@ -242,8 +242,8 @@ fn notes(history: &History) -> Vec<Note> {
     notes
 }
 
-/// True for a crash with which the suite ends a run: no client does anything after it. The suite stops the clients that
-/// are left to see that their locks become free.
+/// Returns true for a crash by which the suite ends a run: no client does anything afterwards. The suite
+/// crashes all remaining clients to check that their locks become free.
 pub(crate) fn is_final(history: &History, index: usize, host: u8) -> bool {
     let later = history.entries.get(index..).unwrap_or_default();
     !later.iter().any(|entry| {
@@ -254,7 +254,7 @@ pub(crate) fn is_final(history: &History, index: usize, host: u8) -> bool {
     })
 }
 
-/// The lane of the client or server that a fault strikes.
+/// Returns the lane of the client or server that a fault strikes.
 fn of_fault(fault: Fault, on: impl Fn(u8) -> Lane) -> Lane {
     fault.host().map_or(Lane::Server, on)
 }
@@ -267,7 +267,7 @@ fn asks(call: Call) -> String {
         Call::Release { .. } => "release ...".to_owned(),
         Call::Drop { .. } => "drops the guard".to_owned(),
         Call::Access { .. } => "access the resource ...".to_owned(),
-        Call::SetUp => "set it up ...".to_owned(),
+        Call::SetUp => "set the lock up ...".to_owned(),
         Call::Admit => "ask to be admitted ...".to_owned(),
         Call::AdmitAgain { .. } => "ask again to be admitted ...".to_owned(),
         Call::CountDown => "count down ...".to_owned(),
@@ -310,21 +310,21 @@ const fn refused(call: Call, why: Refusal) -> &'static str {
     }
 }
 
-/// A time or duration with as many digits as it needs.
+/// Formats a time or duration with as many digits as necessary.
 pub(crate) fn time(at: Duration) -> String {
     let text = format!("{:.3}", at.as_secs_f64());
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text} s")
 }
 
-/// Short names for stored tokens: their owner and a letter.
+/// Short names of stored tokens: their owner and a letter.
 #[derive(Default)]
 pub(crate) struct Tokens {
     names: BTreeMap<Vec<u8>, String>,
 }
 
 impl Tokens {
-    /// The name of a token, given who stored it first.
+    /// Returns the name of a token. `cause` is its first writer.
     pub(crate) fn name(&mut self, cause: Cause, stored: &Holder) -> String {
         if let Some(name) = self.names.get(&stored.token) {
             return name.clone();
@@ -355,7 +355,7 @@ impl Tokens {
             };
             all.push(match stored.expires {
                 Some(at) => format!("{name}{depth} until {}", time(at)),
-                None => format!("{name}{depth} for ever"),
+                None => format!("{name}{depth} forever"),
             });
         }
         if anonymous > 0 {

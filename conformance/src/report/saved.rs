@@ -1,4 +1,4 @@
-//! Scenarios that are worth keeping, and the ways to play them again.
+//! Saved scenarios, and ways to replay them.
 
 use crate::{
     checker::Property,
@@ -8,19 +8,19 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// A scenario that is worth keeping: with which lock to play it, and which properties it broke.
+/// A scenario to replay, with its lock and the property that it broke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// The name of the subject.
+    /// Name of the subject.
     pub lock: String,
-    /// The property that it broke.
+    /// Property that it broke.
     pub property: Property,
     /// The scenario.
     pub scenario: Scenario,
 }
 
 impl Saved {
-    /// The file of a counterexample.
+    /// Makes the saved form of a counterexample.
     #[must_use]
     pub fn of(trial: &Trial, example: &Counterexample) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Saved {
         }
     }
 
-    /// The name that its file is given.
+    /// Returns the name of its file.
     #[must_use]
     pub fn file_name(&self) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -38,7 +38,7 @@ impl Saved {
         format!("{lock}-{}.json", self.property.id())
     }
 
-    /// The JSON form, one event a line.
+    /// Returns the JSON form, with one event per line.
     #[must_use]
     pub fn to_json(&self) -> String {
         let (lock, property) = (json!(self.lock), json!(self.property));
@@ -75,7 +75,7 @@ impl Saved {
         )
     }
 
-    /// A command for a shell that plays it again, without a file.
+    /// Returns a shell command that replays it without a file.
     #[must_use]
     pub fn command(&self) -> String {
         let json = self.to_json();

@@ -1,4 +1,4 @@
-//! A counterexample on an axis of true time: lanes with what filled them, as the HTML page draws it.
+//! A counterexample on an axis of true time: lanes with spans and marks, as the HTML page draws it.
 
 use super::{Lane, Note, Tokens, is_final, notes_told, time, wire};
 use crate::{
@@ -15,20 +15,20 @@ use std::{
     time::Duration,
 };
 
-/// Times are in milliseconds, lanes are named by their places.
+/// Times are in milliseconds; lanes are identified by their index.
 #[derive(Serialize)]
 pub(crate) struct Timeline {
-    /// Until when it is of interest; later all clients die and the probe asks for the lock.
+    /// End of the interesting part; afterwards all clients crash and the probe tries to acquire the lock.
     end: f64,
     lease: f64,
-    /// When the property was broken.
+    /// Interval in which the property was broken.
     wrong: Option<(f64, f64)>,
     lanes: Vec<Head>,
     spans: Vec<Span>,
     marks: Vec<Mark>,
     messages: Vec<Message>,
     steps: Vec<Step>,
-    /// The step with which the property is broken.
+    /// Index of the step that breaks the property.
     first: usize,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Timeline {
 struct Head {
     kind: &'static str,
     name: String,
-    /// How many spans it shows at once, one below the other.
+    /// Number of spans side by side.
     rows: usize,
-    /// The colour: that of its client process.
+    /// Colour: that of its client process.
     hue: u8,
 }
 
-/// Something that lasts.
+/// An event with a duration.
 #[derive(Serialize)]
 struct Span {
     lane: usize,
@@ -51,13 +51,13 @@ struct Span {
     from: f64,
     to: f64,
     hue: u8,
-    /// Shown within, where there is room.
+    /// Label inside the span, if there is room.
     name: String,
-    /// The whole story.
+    /// Full description.
     text: String,
 }
 
-/// Something that happens at once.
+/// An event at an instant.
 #[derive(Serialize)]
 struct Mark {
     lane: usize,
@@ -68,11 +68,11 @@ struct Mark {
 
 #[derive(Serialize)]
 struct Message {
-    /// The link, the client and the server.
+    /// Lanes of the link, the client and the server.
     lanes: [usize; 3],
     reply: bool,
     sent: f64,
-    /// `None` if it was lost.
+    /// `None` if the message was lost.
     arrived: Option<f64>,
     text: String,
 }
@@ -122,11 +122,11 @@ fn ms(at: Duration) -> f64 {
     (at.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// What a lane shows.
+/// Owner of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LaneOwner {
     Client(Actor),
-    /// Between a client process and a server; below the process's last task.
+    /// The link between a client process and a server; below the process's last task.
     Link(u8, u8),
     Node(u8),
     Resource,
@@ -146,7 +146,7 @@ struct Drawing<'a> {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "a drawing shows some of what happens"
+    reason = "the drawing shows only some events"
 )]
 impl<'a> Drawing<'a> {
     fn new(history: &'a History, end: Duration) -> Self {
@@ -189,7 +189,7 @@ impl<'a> Drawing<'a> {
         self.places.iter().position(|&other| other == place)
     }
 
-    /// The lanes of all tasks of a client process.
+    /// Returns the lanes of all tasks of a client process.
     fn host(&self, host: u8) -> Vec<usize> {
         let theirs =
             |place: &LaneOwner| matches!(place, LaneOwner::Client(actor) if actor.host == host);
@@ -240,7 +240,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// From the call of an acquisition to its end.
+    /// Draws acquisitions from their call to their end.
     fn waits(&mut self) {
         let ends = self.history.ends();
         for (op, (asked, actor, call)) in self.calls.clone() {
@@ -264,7 +264,7 @@ impl<'a> Drawing<'a> {
             let (from, to) = (belief.from.at, belief.to.at);
             let why = match belief.end {
                 End::Released => "released",
-                End::Lost => "told of its loss",
+                End::Lost => "loss signal",
                 End::Crashed => "died",
                 End::Deadline => "deadline",
                 End::Open => "end of the run",
@@ -288,7 +288,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The last deadline that the holder knew of while it believed.
+    /// Returns the last deadline that the holder knew during its belief.
     fn deadline(&self, belief: &Belief) -> Option<Duration> {
         let known = self.history.iter().take_while(|&(at, _)| at <= belief.to);
         let deadlines = known.filter_map(|(_, what)| match *what {
@@ -307,7 +307,7 @@ impl<'a> Drawing<'a> {
         deadlines.last()
     }
 
-    /// Who owns the lock, as each server sees it.
+    /// Draws the holders that each server stores.
     fn stored(&mut self) {
         let mut tokens = Tokens::default();
         let mut standing: BTreeMap<(u8, Vec<u8>), Standing> = BTreeMap::new();
@@ -369,7 +369,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// A replica stores what a client of its master has written.
+    /// Returns the owner of a replicated token: the client that wrote it to the master.
     fn owner_elsewhere(&self, standing: &BTreeMap<(u8, Vec<u8>), Standing>, token: &[u8]) -> u8 {
         let same = standing.iter().find(|((_, of), _)| of == token);
         same.map_or(PROBE_HOST, |(_, it)| it.hue)
@@ -423,7 +423,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// How a fault is shown, and in which lanes.
+    /// Returns the kind and the lanes of a fault.
     fn struck(&self, fault: Fault) -> (&'static str, Vec<usize>) {
         let links = |host: u8, node: Option<u8>| {
             let of = |place: &LaneOwner| match *place {
@@ -445,7 +445,7 @@ impl<'a> Drawing<'a> {
             }
             Fault::Partition { host, node, .. } => ("partition", links(host, node)),
             Fault::SplitBrain { host } => ("partition", links(host, None)),
-            // The connection that it strikes has a mark.
+            // A cut shows as a mark on its connection.
             Fault::Cut { .. } => ("cut", Vec::new()),
             Fault::NodePause { node: of } => ("paused", node(of)),
             Fault::NodeCrash { node: of, .. } => ("down", node(of)),
@@ -588,7 +588,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// A token on a server.
+/// A token that a server stores.
 struct Standing {
     since: Duration,
     stored: Holder,
@@ -621,7 +621,7 @@ fn head(place: LaneOwner, history: &History) -> Head {
     }
 }
 
-/// How a call is marked that does not show as a wait.
+/// Returns the mark of a call that does not show as a wait.
 const fn verb(call: Call) -> Option<&'static str> {
     match call {
         Call::Release { .. } => Some("release"),

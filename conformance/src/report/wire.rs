@@ -1,11 +1,11 @@
-//! Messages on a link in a few words, read off their first bytes.
+//! Short descriptions of messages on a link, derived from their first bytes.
 
-/// How many characters of an argument are shown.
+/// Largest number of characters of an argument.
 const ARGUMENT_MAX: usize = 14;
-/// How many arguments of a request are shown.
+/// Largest number of arguments of a request.
 const ARGUMENTS_MAX: usize = 5;
 
-/// A request: `SET lock 5f2a… PX 30000`.
+/// Describes a request: `SET lock 5f2a… PX 30000`.
 pub(crate) fn request(head: &[u8]) -> String {
     let Some((words, whole)) = words(head) else {
         return shown(head);
@@ -17,7 +17,8 @@ pub(crate) fn request(head: &[u8]) -> String {
     words.join(" ") + dots
 }
 
-/// The words of the first array of bulk strings, as far as they are there, and whether all are.
+/// Returns the arguments of the first array of bulk strings, as far as they are complete, and whether all
+/// are.
 fn words(head: &[u8]) -> Option<(Vec<&[u8]>, bool)> {
     let (count, mut rest) = line(head.strip_prefix(b"*")?)?;
     let mut words = Vec::new();
@@ -35,14 +36,14 @@ fn words(head: &[u8]) -> Option<(Vec<&[u8]>, bool)> {
     Some((words, true))
 }
 
-/// A number up to the end of its line, and what comes after it.
+/// Parses a number up to the end of its line, and returns the rest.
 fn line(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let number = std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()?;
     Some((number, &bytes[end + 2..]))
 }
 
-/// A reply, or several: `+OK`, `:1`, `nil`.
+/// Describes one or several replies: `+OK`, `:1`, `nil`.
 pub(crate) fn reply(head: &[u8]) -> String {
     let first = head.split(|&byte| byte == b'\r').next().unwrap_or(head);
     match first.split_first() {
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(
             request(&set[..30]),
             "SET lock 01 …",
-            "only its first bytes are there"
+            "only its first bytes are known"
         );
         assert_eq!(request(b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n"), "PING");
         assert_eq!(request(b"\xff\r\n"), "\\xff\\r\\n");

@@ -1,4 +1,4 @@
-//! What the page shows, as JSON. Names are said once; cells are rows of numbers.
+//! The data of the page as JSON. Names occur once; cells are rows of numbers.
 
 use crate::{
     checker::Property,
@@ -39,7 +39,7 @@ pub(super) fn of(trials: &[Trial]) -> Value {
 fn summary(fault: &str) -> &'static str {
     let nemesis = NEMESES.iter().find(|nemesis| nemesis.name() == fault);
     match fault {
-        CALM => "nothing strikes",
+        CALM => "there are no faults",
         MIXED => "several kinds of faults strike in one run",
         _ => nemesis.map_or("", |nemesis| nemesis.summary()),
     }
@@ -81,8 +81,9 @@ fn place(property: Property) -> Option<usize> {
     Property::ALL.iter().position(|&other| other == property)
 }
 
-/// Fault, property, then runs in which it held, was broken, was broken outside of the guarantee, was not
-/// judged, and the first seed that broke it; what is 0 at the end is left out.
+/// Returns rows of numbers: fault, property, then the numbers of runs in which it held, was broken, was
+/// broken outside of the guarantee, was not judged, and the first seed that broke it. Trailing zeros are
+/// omitted.
 fn cells(trial: &Trial) -> Vec<Value> {
     let mut cells = Vec::new();
     for (fault, name) in rows().enumerate() {

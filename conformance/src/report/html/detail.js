@@ -1,6 +1,6 @@
 // One lock: its matrix of faults and properties, and its counterexamples.
 
-// What is shown now: { subject, example, timeline }.
+// The current view: { subject, example, timeline }.
 let shown = null;
 
 function drawDetail(subject, property) {
@@ -22,11 +22,11 @@ function drawDetail(subject, property) {
 function facts(subject) {
   const parts = [
     subject.summary ? `${subject.summary}. ` : "",
-    subject.met ? `Such code is met in: ${subject.met}. ` : "",
+    subject.met ? `Such code occurs in: ${subject.met}. ` : "",
     `${plural(subject.runs, "run")}, ${plural(subject.grants, "grant")}, ${subject.seconds.toFixed(1)} s.`,
   ];
   if (subject.expected.length > 0) {
-    parts.push(` To be convicted of ${subject.expected.map((place) => data.properties[place].id).join(", ")}.`);
+    parts.push(` Must be convicted of ${subject.expected.map((place) => data.properties[place].id).join(", ")}.`);
   }
   if (subject.unsupported > 0) parts.push(` ${plural(subject.unsupported, "scenario")} cannot be played on this backend.`);
   if (subject.inconclusive > 0) parts.push(` ${plural(subject.inconclusive, "run")} spoiled because the machine paused, and repeated.`);
@@ -76,7 +76,7 @@ function examples(subject, example) {
 
 function exampleParts(subject, example) {
   const { id, title } = data.properties[example.property];
-  const small = example.shrunk > 0 ? `, made small from ${example.before} in ${example.shrunk} runs` : "";
+  const small = example.shrunk > 0 ? `, shrunk from ${example.before} in ${example.shrunk} runs` : "";
   const told = `seed ${example.seed}, ${plural(example.events.length, "step")}${small}, ${example.servers}, ${data.faults[example.fault].name}`;
   const timeline = new Timeline(example.timeline, showStep);
   shown.example = example;

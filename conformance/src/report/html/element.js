@@ -1,4 +1,4 @@
-// What all parts use: the data, elements, times.
+// Shared parts: the data, elements, times.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -14,14 +14,14 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// An element with attributes (those that begin with "on" are listeners) and children.
+// Makes an element with attributes (those that start with "on" are listeners) and children.
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 
-// The same for drawings.
+// Makes an SVG element.
 const draw = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-// Milliseconds as seconds, with as many digits as they need.
+// Milliseconds as seconds, with as many digits as necessary.
 const seconds = (ms) => `${Number((ms / 1000).toFixed(3))} s`;
 
 const number = (value) => value.toLocaleString("en-US");
@@ -36,7 +36,7 @@ function cellOf(row) {
 
 for (const subject of data.subjects) subject.cells = subject.cells.map(cellOf);
 
-// The runs of a subject and a property under one fault, or under all (null).
+// The runs of a subject and a property under one fault, or under all faults (null).
 function total(subject, property, fault) {
   const sum = { held: 0, broken: 0, outside: 0, unknown: 0, seed: null };
   for (const cell of subject.cells) {
@@ -47,7 +47,7 @@ function total(subject, property, fault) {
   return sum;
 }
 
-// How a cell looks, and what it says in a sentence.
+// The class, the text and the description of a cell.
 function look(cell) {
   const runs = cell.held + cell.broken + cell.outside;
   const first = cell.seed === null ? "" : `, first by seed ${cell.seed}`;

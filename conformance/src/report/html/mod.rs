@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing else: a page, its style, its scripts and the data.
+//! The report as one self-contained HTML file: a page, its style, its scripts and the data.
 
 mod data;
 
@@ -6,7 +6,7 @@ use crate::runner::Trial;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
-/// In this order: each uses what comes before it.
+/// The order matters: each script uses the earlier ones.
 const SCRIPTS: [&str; 5] = [
     include_str!("element.js"),
     include_str!("matrix.js"),
@@ -15,10 +15,10 @@ const SCRIPTS: [&str; 5] = [
     include_str!("page.js"),
 ];
 
-/// The whole page.
+/// Returns the whole page.
 #[must_use]
 pub fn page(trials: &[Trial]) -> String {
-    // Within a script element only `</script` and `<!--` have a meaning.
+    // In a script element only `</script` and `<!--` have a special meaning.
     let data = data::of(trials).to_string().replace('<', "\\u003c");
     let mut page = String::with_capacity(PAGE.len() + data.len() + 64 * 1_024);
     let mut rest = PAGE;

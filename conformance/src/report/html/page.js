@@ -1,4 +1,4 @@
-// The page as a whole: which view is shown, the keys, the colours.
+// The page: the current view, the keys, the colours.
 
 const address = (subject, property) => {
   if (!subject) return "#";
@@ -32,7 +32,7 @@ function show() {
   if (before) focusAgain(...before);
 }
 
-// Back in the matrix, the focus is where it was.
+// Returning to the matrix restores the focus.
 function focusAgain(name, id) {
   const row = gridRows().find((other) => other.dataset.name === name);
   if (!row) return;

@@ -1,4 +1,4 @@
-// A counterexample on an axis of true time. Draws itself anew whenever the step or the view changes.
+// A counterexample on an axis of true time. Redrawn whenever the step or the view changes.
 
 const LEFT = 92;
 const RIGHT = 14;
@@ -60,7 +60,7 @@ class Timeline {
       draw("clipPath", { id: "plot" }, draw("rect", { x: LEFT - 3, y: 0, width: this.width - LEFT - RIGHT + 6, height: this.bottom + 8 })));
   }
 
-  // Round times: at most so many as there is room for.
+  // Round times, as many as there is room for.
   steps() {
     const [from, to] = this.view;
     const most = Math.max(3, Math.floor((this.width - LEFT) / 110));
@@ -103,7 +103,7 @@ class Timeline {
       draw("text", { class: `lane ${lane.kind}`, x: 4, y: this.middle(place) + 4 }, lane.name)));
   }
 
-  // Where in its lane a span lies: its offset from the top, and its height.
+  // Position of a span in its lane: its offset from the top, and its height.
   band(span) {
     const lane = this.it.lanes[span.lane];
     const whole = this.height(lane);
@@ -207,7 +207,7 @@ class Timeline {
     });
   }
 
-  // What has not happened yet at this step is pale.
+  // Events after this step are pale.
   future() {
     const step = this.it.steps[this.step];
     if (!step) return [];
@@ -232,7 +232,7 @@ class Timeline {
     this.onStep(this.step);
   }
 
-  // Moves the view so that the step is in it.
+  // Moves the view so that it contains the step.
   follow() {
     const step = this.it.steps[this.step];
     const [from, to] = this.view;

@@ -1,4 +1,4 @@
-//! A history in lanes: one column per actor and one for the servers, time downwards.
+//! A history in lanes: one column per actor and one for the servers. Time runs downwards.
 
 use crate::{
     checker::Witness,
@@ -10,15 +10,15 @@ use std::{
     io::{self, Write},
 };
 
-/// How wide a lane is at least and at most, and all lanes together.
+/// Smallest and largest width of a lane, and of all lanes together.
 const LANE_MIN: usize = 6;
 const LANE_MAX: usize = 40;
 const ALL_MAX: usize = 150;
 
 /// Writes a history in lanes.
 ///
-/// A bar marks belief; two bars in a line mean that two believe. An exclamation mark in front marks
-/// what happened while the property was broken.
+/// A bar marks belief; two bars in a line mean that two clients believe that they hold the lock. A leading
+/// exclamation mark marks events while the property was broken.
 ///
 /// # Errors
 /// If `out` does.
@@ -127,7 +127,7 @@ impl Sheet<'_> {
     }
 }
 
-/// A text in lines of at most so many characters, broken between words where that is possible.
+/// Wraps a text to a width, between words if possible.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -157,7 +157,7 @@ mod tests {
     use crate::checker::hand_made::*;
 
     #[test]
-    fn long_texts_are_wrapped_and_nothing_is_lost() {
+    fn long_texts_are_wrapped_without_loss() {
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(wrapped("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrapped("", 3), [""]);

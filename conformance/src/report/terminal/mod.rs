@@ -19,7 +19,7 @@ use std::{
     io::{self, Write},
 };
 
-/// The subject's line, in which its name takes so many columns.
+/// Returns the line of a subject. `width` is the width of the column of names.
 #[must_use]
 pub fn line(trial: &Trial, width: usize) -> String {
     let sign = match trial.outcome() {
@@ -58,7 +58,7 @@ pub fn line(trial: &Trial, width: usize) -> String {
     )
 }
 
-/// What the author of a lock whose holders cannot be observed is told.
+/// Returns the message to the author of a lock whose holders cannot be observed.
 #[must_use]
 pub fn not_judged(name: &str, why: &str) -> String {
     let unseen = Property::ALL
@@ -73,7 +73,7 @@ pub fn not_judged(name: &str, why: &str) -> String {
     )
 }
 
-/// What came of the fixed scenarios, if any were played.
+/// Describes the results of the fixed scenarios, if any were played.
 pub(super) fn fixed(trial: &Trial) -> Option<String> {
     let runs = &trial.fixed;
     if runs.there == 0 {
@@ -104,7 +104,7 @@ pub(super) fn fixed(trial: &Trial) -> Option<String> {
     Some(text)
 }
 
-/// Writes in which fixed scenarios a real server and the double do not agree.
+/// Writes the fixed scenarios on which a real server and the double disagree.
 ///
 /// # Errors
 /// If `out` does.
@@ -115,7 +115,7 @@ pub fn disagreements(out: &mut impl Write, trial: &Trial) -> io::Result<()> {
     Ok(())
 }
 
-/// What broke, but not within what was promised.
+/// Returns the properties that broke outside of the promises, with their counts.
 fn outside(trial: &Trial) -> Vec<String> {
     let seen = Property::ALL.into_iter().filter_map(|property| {
         let count = trial.total(property).outside;
@@ -124,13 +124,13 @@ fn outside(trial: &Trial) -> Vec<String> {
     seen.collect()
 }
 
-/// A number with its noun.
+/// Returns a number with its noun.
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
 
-/// How long the conviction took, and how small its counterexample is.
+/// Describes the number of seeds of a conviction, and the length of its counterexample.
 fn conviction(trial: &Trial) -> Option<String> {
     let seeds = trial.seeds_to_conviction()?;
     let steps = steps(trial)?;
@@ -138,7 +138,7 @@ fn conviction(trial: &Trial) -> Option<String> {
     Some(format!(" ({seeds}, {steps})"))
 }
 
-/// The steps of the shortest counterexample of what it has to be convicted of.
+/// Returns the number of steps of the shortest counterexample of an expected conviction.
 fn steps(trial: &Trial) -> Option<usize> {
     let Expected::Convicted(of) = trial.expected else {
         return None;
@@ -148,7 +148,7 @@ fn steps(trial: &Trial) -> Option<usize> {
     theirs.map(|example| example.scenario.events.len()).min()
 }
 
-/// Writes a line per group, what the ids mean that were mentioned, and what was seen.
+/// Writes a line per group, a legend of the mentioned ids, and the coverage.
 ///
 /// # Errors
 /// If `out` does.
@@ -212,7 +212,7 @@ fn of_group(group: Group, trials: &[&Trial]) -> String {
     text
 }
 
-/// What the ids mean that the lines mention.
+/// Writes the meaning of the ids in the lines.
 fn legend(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
     let mentioned = Property::ALL.into_iter().filter(|&property| {
         let expected = |trial: &Trial| match trial.expected {
@@ -231,7 +231,7 @@ fn legend(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
     writeln!(out, "  {} (--list says more)", mentioned.join(", "))
 }
 
-/// Writes what was seen, and what was not.
+/// Writes the situations that the runs covered, and the missed ones.
 ///
 /// # Errors
 /// If `out` does.
@@ -298,7 +298,7 @@ fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io:
     }
 }
 
-/// A row of the matrix with its meaning.
+/// Returns a row of the matrix with its meaning.
 fn explained(fault: &str) -> String {
     match nemesis_summary(fault) {
         Some(summary) => format!("fault {fault} ({summary})"),
@@ -336,7 +336,7 @@ pub fn counterexample(
     )
 }
 
-/// Writes the events of a scenario, then what happened, in lanes.
+/// Writes the events of a scenario, followed by its history in lanes.
 ///
 /// # Errors
 /// If `out` does.
@@ -367,7 +367,7 @@ pub fn played(
     Ok(())
 }
 
-/// The ids of the properties that a subject has to be convicted of, for lists.
+/// Returns the ids of the expected violations of a subject, for lists.
 #[must_use]
 pub fn expected(expected: Expected) -> String {
     match expected {
