@@ -2,30 +2,19 @@
 
 use crate::{
     algorithm::{Acquisition, Attempt},
-    caretaker::Caretaker,
     cleanup::Cleanup,
     detached::DetachedLock,
     environment::{Environment, within},
     error::{LockError, LossReason, NodeError},
     guard::Guard,
     lease::Lease,
-    options::Options,
+    options::{Options, Wait},
+    renewal::Renewals,
     retry,
     token::Token,
     waiters::Waiter,
 };
 use std::{sync::Arc, time::Duration};
-
-/// How long a call waits for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// It takes the first answer.
-    Not,
-    /// It begins no request after this time.
-    AtMost(Duration),
-    /// As long as others hold the lock; but no longer than one lease without any answer.
-    Forever,
-}
 
 /// Asks until the lock is granted or the wait is over.
 ///
@@ -43,7 +32,7 @@ pub(crate) enum Wait {
 /// is left, and what is then still open in the background.
 pub(crate) async fn acquire(
     env: &Arc<dyn Environment>,
-    caretaker: &Arc<Caretaker>,
+    renewals: &Arc<Renewals>,
     options: &Options,
     wait: Wait,
     acquisition: impl Fn(Token) -> Arc<dyn Acquisition>,
@@ -70,7 +59,7 @@ pub(crate) async fn acquire(
                 if env.now() < deadline {
                     drop(waiter);
                     let env = Arc::clone(env);
-                    return Guard::new(held, env, caretaker, options, lease, deadline).await;
+                    return Guard::new(held, env, renewals, options, lease, deadline).await;
                 }
                 // Too late to be worth anything. What follows is a new acquisition with a token of
                 // its own, or the release of this one might hit it.
@@ -120,7 +109,7 @@ pub(crate) async fn acquire(
 /// A failure leaves the grant as it is, so that this can be tried again until its lease is over.
 pub(crate) async fn adopt(
     env: &Arc<dyn Environment>,
-    caretaker: &Arc<Caretaker>,
+    renewals: &Arc<Renewals>,
     options: &Options,
     detached: &DetachedLock,
     acquisition: Arc<dyn Acquisition>,
@@ -152,7 +141,7 @@ pub(crate) async fn adopt(
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
         let env = Arc::clone(env);
-        Guard::new(cleanup, env, caretaker, options, lease, deadline).await
+        Guard::new(cleanup, env, renewals, options, lease, deadline).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }

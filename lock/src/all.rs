@@ -1,12 +1,13 @@
 //! Several locks at once, of any nodes, one after the other in an order that is the same for everybody.
 
 use crate::{
-    acquire::Wait,
     environment::within,
     error::{LockError, LossReason},
-    guard::{Guard, Release},
+    guard::Guard,
     kind::Kind,
     lock::Lock,
+    options::Wait,
+    release::Release,
 };
 use std::{
     fmt,

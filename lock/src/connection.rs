@@ -4,6 +4,7 @@ use crate::{
     environment::{BoxFuture, Environment},
     error::{NodeError, NodeErrorKind},
     signal::Signal,
+    tracking::Tracking,
     waiters::Waiters,
     wire::{Command, Dialled, Push, Pushes, Reply, Wire},
 };
@@ -17,10 +18,18 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+/// Where the messages go that arrive on the connections of a node.
+#[derive(Clone)]
+pub(crate) struct Receivers {
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) tracking: Arc<Tracking>,
+}
+
 /// A connection. Requests that are sent over the same connection are executed in that order. It closes
 /// with its last owner, also when its driver still waits for an answer that never comes.
 pub(crate) struct Connection {
     wire: Arc<dyn Wire>,
+    receivers: Receivers,
     hearing: Arc<Hearing>,
     has_pushes: bool,
     /// A reply stayed out, or the connection ended.
@@ -43,7 +52,7 @@ impl Connection {
     pub(crate) fn new(
         dialled: Dialled,
         env: &dyn Environment,
-        waiters: &Arc<Waiters>,
+        receivers: &Receivers,
     ) -> Result<Arc<Self>, NodeError> {
         let Dialled {
             wire,
@@ -58,21 +67,22 @@ impl Connection {
         });
         let (open, closed) = oneshot::channel();
         if driver.is_some() || has_pushes {
-            let (hearing, waiters) = (Arc::clone(&hearing), Arc::clone(waiters));
+            let (hearing, receivers) = (Arc::clone(&hearing), receivers.clone());
             let task = async move {
                 tokio::select! {
                     biased;
                     () = drive(driver) => {}
-                    () = hear(pushes, &waiters, &hearing) => {}
+                    () = hear(pushes, &receivers, &hearing) => {}
                     _ = closed => {}
                 }
-                hearing.ends(&waiters);
+                hearing.ends(&receivers);
             };
             env.spawn(Box::pin(task))
                 .map_err(|error| NodeError::new(NodeErrorKind::Unreachable).with_source(error))?;
         }
         Ok(Arc::new(Self {
             wire,
+            receivers: receivers.clone(),
             hearing,
             has_pushes,
             is_spoilt: AtomicBool::new(false),
@@ -85,14 +95,20 @@ impl Connection {
         self.wire.call(command)
     }
 
-    /// Takes in that another connection may do better.
+    /// Notes that a reply stayed out or that the connection ended: another connection may do better, and messages may be
+    /// missed.
     pub(crate) fn spoil(&self) {
         self.is_spoilt.store(true, Ordering::Relaxed);
+        self.hearing.interrupt(&self.receivers);
+    }
+
+    pub(crate) fn is_spoilt(&self) -> bool {
+        self.is_spoilt.load(Ordering::Relaxed)
     }
 
     /// Whether a request over it can be expected to be answered.
     pub(crate) fn is_sound(&self) -> bool {
-        !self.is_spoilt.load(Ordering::Relaxed) && !self.is_over()
+        !self.is_spoilt() && !self.is_over()
     }
 
     /// Takes in that a request timed out that was sent at `sent`. Returns since when the connection is silent.
@@ -129,11 +145,6 @@ impl Connection {
         self.hearing.tracks.store(true, Ordering::Release);
     }
 
-    /// Tells who listens on this connection that nothing may arrive any more.
-    pub(crate) fn interrupted(&self, waiters: &Waiters) {
-        self.hearing.interrupt(waiters);
-    }
-
     /// Raised with each interruption.
     pub(crate) fn interruptions(&self) -> &Signal {
         &self.hearing.interruptions
@@ -142,15 +153,15 @@ impl Connection {
 
 impl Hearing {
     /// What is missed from here on is not known.
-    fn interrupt(&self, waiters: &Waiters) {
+    fn interrupt(&self, receivers: &Receivers) {
         self.tracks.store(false, Ordering::Release);
         self.interruptions.raise();
-        waiters.changed(None);
+        receivers.tracking.changed(None);
     }
 
-    fn ends(&self, waiters: &Waiters) {
+    fn ends(&self, receivers: &Receivers) {
         self.hears.store(false, Ordering::Release);
-        self.interrupt(waiters);
+        self.interrupt(receivers);
     }
 }
 
@@ -162,16 +173,18 @@ async fn drive(driver: Option<BoxFuture<'static, ()>>) {
 }
 
 /// Hands on what arrives. After the last of it the driver still has to move the replies.
-async fn hear(pushes: Option<Box<dyn Pushes>>, waiters: &Waiters, hearing: &Hearing) {
+async fn hear(pushes: Option<Box<dyn Pushes>>, receivers: &Receivers, hearing: &Hearing) {
     if let Some(mut pushes) = pushes {
         while let Some(push) = poll_fn(|cx| pushes.poll_next(cx)).await {
             match push {
-                Push::Message { channel, payload } => waiters.message(&channel, &payload),
-                Push::Changed { keys } => waiters.changed(keys.as_deref()),
-                Push::Disconnected => hearing.interrupt(waiters),
+                Push::Message { channel, payload } => {
+                    receivers.waiters.message(&channel, &payload);
+                }
+                Push::Changed { keys } => receivers.tracking.changed(keys.as_deref()),
+                Push::Disconnected => hearing.interrupt(receivers),
             }
         }
-        hearing.ends(waiters);
+        hearing.ends(receivers);
     }
     pending().await
 }

@@ -3,7 +3,7 @@
 use crate::{
     algorithm::once::run_once,
     error::{LockError, NodeError, NodeErrorKind},
-    node::{Call, Node},
+    node::{Call, Link, Node},
     script::Script,
     wire::{Command, Reply},
 };
@@ -12,15 +12,15 @@ use std::{sync::Arc, time::Duration};
 /// A key on a node, and how long one call may take.
 #[derive(Clone)]
 pub(crate) struct Counter {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Node,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) reply_timeout: Duration,
 }
 
 impl Counter {
-    pub(crate) fn new(node: &Arc<Node>, keys: Vec<Vec<u8>>) -> Self {
+    pub(crate) fn new(node: &Node, keys: Vec<Vec<u8>>) -> Self {
         Self {
-            node: Arc::clone(node),
+            node: node.clone(),
             keys,
             reply_timeout: Duration::from_millis(500),
         }
@@ -30,6 +30,10 @@ impl Counter {
         &self.keys[0]
     }
 
+    fn link(&self) -> &Arc<Link> {
+        &self.node.link
+    }
+
     fn until(&self) -> Duration {
         self.node.env().now().saturating_add(self.reply_timeout)
     }
@@ -37,8 +41,8 @@ impl Counter {
     /// Sends a command that only reads.
     pub(crate) async fn look(&self, command: Command) -> Result<Reply, NodeError> {
         let until = self.until();
-        let connection = self.node.connection(until).await?;
-        self.node.call(&connection, command, until).await
+        let connection = self.link().connection(until).await?;
+        self.link().call(&connection, command, until).await
     }
 
     /// Has `script` executed at most once. Where no request is sent twice anyway, and the script without arguments
@@ -50,18 +54,18 @@ impl Counter {
         plain: Option<&str>,
     ) -> Result<Reply, NodeError> {
         let until = self.until();
-        let connection = self.node.connection(until).await?;
+        let connection = self.link().connection(until).await?;
         match plain {
-            Some(name) if !self.node.resends() => {
+            Some(name) if !self.link().resends() => {
                 let command = Command::new(name).arg(self.key());
-                self.node.call(&connection, command, until).await
+                self.link().call(&connection, command, until).await
             }
             Some(_) | None => {
                 let call = Call {
                     keys: &self.keys,
                     args: args.iter().map(Vec::as_slice),
                 };
-                run_once(&self.node, &connection, script, call, until).await
+                run_once(self.link(), &connection, script, call, until).await
             }
         }
     }
@@ -77,12 +81,12 @@ impl Counter {
         args: &[Vec<u8>],
         until: Duration,
     ) -> Result<Reply, NodeError> {
-        let connection = self.node.connection(until).await?;
+        let connection = self.link().connection(until).await?;
         let call = Call {
             keys: &self.keys,
             args: args.iter().map(Vec::as_slice),
         };
-        self.node.run(&connection, script, call, until).await
+        self.link().run(&connection, script, call, until).await
     }
 
     /// Runs a script that may be executed twice without harm, and repeats it once if its outcome is not known. If it was

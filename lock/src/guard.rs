@@ -1,29 +1,19 @@
 //! The held lock: what its holder believes, how it is extended, lost and given back.
 
 use crate::{
-    algorithm::Acquisition,
-    cancellation::CancellationToken,
-    caretaker::{Caretaker, Place},
     cleanup::Cleanup,
     detached::DetachedLock,
+    early_loss,
     environment::Environment,
-    error::{LockError, LossReason, NodeError},
+    error::{LockError, LossReason},
+    grant::Grant,
     lease::{Lease, LeaseState},
     options::Options,
+    release::Release,
+    renewal::Renewals,
     token::{FencingToken, Token},
-    tracking,
 };
-use std::{
-    fmt,
-    future::pending,
-    pin::pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-use tokio::sync::Notify;
+use std::{fmt, future::pending, pin::pin, sync::Arc, time::Duration};
 
 /// A lock that was granted.
 ///
@@ -41,41 +31,33 @@ use tokio::sync::Notify;
 /// and whether it was ours to the end, call [`release`](Self::release).
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct Guard {
-    held: Arc<Held>,
+    grant: Arc<Grant>,
     cleanup: Cleanup,
 }
 
 impl Guard {
-    /// Takes over a grant, and has the caretaker look after it if there is to be a watchdog.
+    /// Takes over a grant, and starts its watchdog if there is to be one.
     pub(crate) async fn new(
         cleanup: Cleanup,
         env: Arc<dyn Environment>,
-        caretaker: &Arc<Caretaker>,
+        renewals: &Arc<Renewals>,
         options: &Options,
         lease: Lease,
         deadline: Duration,
     ) -> Result<Self, LockError> {
-        let granted = deadline.saturating_sub(lease.validity());
-        let held = Arc::new(Held {
-            acquisition: Arc::clone(cleanup.acquisition()),
-            env,
-            options: options.clone(),
-            lease,
-            granted,
-            state: Mutex::new(LeaseState::HeldUntil(deadline)),
-            hard_end: AtomicBool::new(false),
-            span: tracing::debug_span!("lock.hold", key = %cleanup.acquisition().key().escape_ascii()),
-            ended: Notify::new(),
-            place: options.watchdog.then(|| caretaker.place()),
-        });
-        let guard = Self { held, cleanup };
-        let held = &guard.held;
-        let place = held.place.as_ref();
+        let place = options.watchdog.then(|| Arc::new(renewals.place()));
+        let at_end = place
+            .clone()
+            .map(|place| -> Box<dyn Fn() + Send + Sync> { Box::new(move || place.leave()) });
+        let acquisition = Arc::clone(cleanup.acquisition());
+        let grant = Grant::new(acquisition, env, options, lease, deadline, at_end);
+        let guard = Self { grant, cleanup };
+        let grant = &guard.grant;
         let first = lease.renew_at(deadline);
-        let extended = place.is_none_or(|place| place.take(held, first).is_ok());
-        let watch = || Box::pin(tracking::watch(Arc::clone(held)));
-        let watched = !options.track_key || held.env.spawn(watch()).is_ok();
-        if !extended || !watched {
+        let renewed = place.is_none_or(|place| place.take(grant, first).is_ok());
+        let watch = || Box::pin(early_loss::watch(Arc::clone(grant)));
+        let watched = !options.track_key || grant.env.spawn(watch()).is_ok();
+        if !renewed || !watched {
             let _ = guard.release().await;
             return Err(LockError::NoRuntime);
         }
@@ -86,14 +68,14 @@ impl Guard {
     /// it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        matches!(self.held.state(), LeaseState::HeldUntil(_))
+        matches!(self.grant.state(), LeaseState::HeldUntil(_))
     }
 
     /// Returns how long the lock is held unless it is extended; zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.held.state() {
-            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
+        match self.grant.state() {
+            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.grant.env.now()),
             LeaseState::Lost(_) | LeaseState::Released => Duration::ZERO,
         }
     }
@@ -102,7 +84,7 @@ impl Guard {
     /// [`Environment::now`](crate::Environment::now); nothing once it is lost.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        match self.held.state() {
+        match self.grant.state() {
             LeaseState::HeldUntil(deadline) => Some(deadline),
             LeaseState::Lost(_) | LeaseState::Released => None,
         }
@@ -111,17 +93,17 @@ impl Guard {
     /// Returns the key of the lock.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        self.held.acquisition.key()
+        self.grant.acquisition.key()
     }
 
     /// Returns the random value that Redis knows this acquisition by.
     #[must_use]
     pub fn token(&self) -> &Token {
-        self.held.acquisition.token()
+        self.grant.acquisition.token()
     }
 
     pub(crate) fn fence(&self) -> Option<FencingToken> {
-        self.held.acquisition.fence()
+        self.grant.acquisition.fence()
     }
 
     /// Extends the lock: it then lasts for at least `lease` from now on. A lease that reaches
@@ -158,12 +140,14 @@ impl Guard {
     /// # }
     /// ```
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
-        let held = &self.held;
-        let lease = held.options.lease(lease)?;
-        let until = held.env.now().saturating_add(held.options.reply_timeout);
-        match held.extend(lease, until).await {
+        let grant = &self.grant;
+        let lease = grant.options.lease(lease)?;
+        let until = grant.env.now().saturating_add(grant.options.reply_timeout);
+        match grant.extend(lease, until).await {
             // A connection that died unnoticed is worth a second try; extending twice is harmless.
-            Err(LockError::Unknown(_)) if held.env.now() < until => held.extend(lease, until).await,
+            Err(LockError::Unknown(_)) if grant.env.now() < until => {
+                grant.extend(lease, until).await
+            }
             outcome => outcome,
         }
     }
@@ -176,12 +160,12 @@ impl Guard {
     ///
     /// [`LockError::Lost`] if the lock is lost already.
     pub fn detach(mut self) -> Result<DetachedLock, LockError> {
-        let remaining = match self.held.state() {
-            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
+        let remaining = match self.grant.state() {
+            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.grant.env.now()),
             LeaseState::Lost(reason) => return Err(LockError::Lost(reason)),
             LeaseState::Released => Duration::ZERO,
         };
-        self.held.end(LeaseState::Released);
+        self.grant.end(LeaseState::Released);
         self.cleanup.hand_over();
         Ok(DetachedLock {
             key: self.key().to_vec(),
@@ -219,21 +203,21 @@ impl Guard {
     /// ```
     pub async fn release(self) -> Release {
         let outcome = self.give_back().await;
-        let (held, key) = (self.held.held_for(), self.key());
-        let observer = &self.held.options.observer;
+        let (held, key) = (self.grant.held_for(), self.key());
+        let observer = &self.grant.options.observer;
         observer.tell(|metrics| metrics.released(key, held, &outcome));
         outcome
     }
 
     /// As [`Guard::release`], of a grant that other guards may share; nobody is told of it.
     pub(crate) async fn give_back(&self) -> Release {
-        let held = &self.held;
-        held.end(LeaseState::Released);
+        let grant = &self.grant;
+        grant.end(LeaseState::Released);
         let acquisition = self.cleanup.acquisition();
         if !acquisition.may_stand() {
             return Release::AlreadyLost;
         }
-        let until = held.env.now().saturating_add(held.options.reply_timeout);
+        let until = grant.env.now().saturating_add(grant.options.reply_timeout);
         let mut unknown = None;
         loop {
             match acquisition.release(until).await {
@@ -241,7 +225,7 @@ impl Guard {
                 // After an attempt that may have been executed nobody can tell who removed it.
                 Ok(false) => return unknown.map_or(Release::AlreadyLost, Release::Unknown),
                 Err(error) => {
-                    let again = unknown.is_none() && error.is_unknown() && held.env.now() < until;
+                    let again = unknown.is_none() && error.is_unknown() && grant.env.now() < until;
                     let first = unknown.get_or_insert(error);
                     if !again {
                         return Release::Unknown(first.clone());
@@ -280,7 +264,7 @@ impl Guard {
     /// # }
     /// ```
     pub async fn lost(&self) -> LossReason {
-        match self.held.ended().await {
+        match self.grant.ended().await {
             LeaseState::Lost(reason) => reason,
             // Whoever can ask has a guard, and so it was not released.
             LeaseState::Released | LeaseState::HeldUntil(_) => pending().await,
@@ -313,7 +297,9 @@ impl Guard {
     /// ```
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {
-        CancellationToken::new(Arc::clone(&self.held))
+        CancellationToken {
+            grant: Arc::clone(&self.grant),
+        }
     }
 
     /// Runs `work` for as long as the lock is held: drops it at its next await when the lock is
@@ -350,7 +336,7 @@ impl Guard {
         tokio::select! {
             biased;
             reason = &mut lost => Err(LockError::Lost(reason)),
-            output = &mut work => match self.held.state() {
+            output = &mut work => match self.grant.state() {
                 LeaseState::Lost(reason) => Err(LockError::Lost(reason)),
                 LeaseState::HeldUntil(_) | LeaseState::Released => Ok(output),
             },
@@ -361,12 +347,12 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // The watchdog first; then the cleanup, a field, is dropped and sees to the release.
-        if matches!(self.held.state(), LeaseState::HeldUntil(_)) {
-            let (held, key) = (self.held.held_for(), self.key());
-            let observer = &self.held.options.observer;
+        if matches!(self.grant.state(), LeaseState::HeldUntil(_)) {
+            let (held, key) = (self.grant.held_for(), self.key());
+            let observer = &self.grant.options.observer;
             observer.tell(|metrics| metrics.dropped(key, held));
         }
-        self.held.end(LeaseState::Released);
+        self.grant.end(LeaseState::Released);
     }
 }
 
@@ -380,135 +366,37 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// What became of a lock that was given back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "this tells whether the lock was held to the end"]
-#[non_exhaustive]
-pub enum Release {
-    /// The lock was ours until now, and is free.
-    Released,
-    /// The lock was gone before: its lease had run out, or the key was removed by others. Somebody
-    /// else may have held it meanwhile.
-    AlreadyLost,
-    /// The lock stays taken: the same owner has entered it more often than left it. Only from guards that share a grant.
-    StillHeld,
-    /// No answer that tells. Either Redis failed or was silent: the key may stand until its lease
-    /// is over, and its removal goes on in the background. Or the key was gone at the second
-    /// attempt, and whether the first one removed it cannot be known. The error is the one of the
-    /// first attempt.
-    Unknown(NodeError),
+/// Tells tasks that a lock is not held any more: made by
+/// [`Guard::cancellation_token`].
+///
+/// It is cancelled as soon as the lock is lost, at the latest at its deadline, or when the guard is released or
+/// dropped. Cheap to clone, and can be moved to other tasks; it does not keep the lock.
+#[derive(Clone)]
+pub struct CancellationToken {
+    grant: Arc<Grant>,
 }
 
-/// The state that a guard shares with its watchdog.
-pub(crate) struct Held {
-    pub(crate) acquisition: Arc<dyn Acquisition>,
-    pub(crate) env: Arc<dyn Environment>,
-    pub(crate) options: Options,
-    pub(crate) lease: Lease,
-    /// The moment before the lock was asked for.
-    pub(crate) granted: Duration,
-    state: Mutex<LeaseState>,
-    /// The lease is not extended any more, as it was held for long enough.
-    hard_end: AtomicBool,
-    pub(crate) span: tracing::Span,
-    ended: Notify,
-    /// Where its watchdog is, if it has one.
-    place: Option<Place>,
+impl CancellationToken {
+    /// Returns true if the lock is not held any more. Once true, it stays true.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        !matches!(self.grant.state(), LeaseState::HeldUntil(_))
+    }
+
+    /// Waits until the lock is not held any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. May be awaited by several tasks, any number of times.
+    pub async fn cancelled(&self) {
+        self.grant.ended().await;
+    }
 }
 
-impl Held {
-    /// What the holder may believe now.
-    pub(crate) fn state(&self) -> LeaseState {
-        self.update(LeaseState::at)
-    }
-
-    /// Sends one extension and takes in its answer.
-    pub(crate) async fn extend(&self, lease: Lease, until: Duration) -> Result<(), LockError> {
-        if let LeaseState::Lost(reason) = self.state() {
-            return Err(LockError::Lost(reason));
-        }
-        let state = match self.acquisition.extend(lease, until).await {
-            Ok(Some(sent)) => self.update(|state, now| state.extend(now, lease.deadline(sent))),
-            Ok(None) => self.end(LeaseState::Lost(LossReason::Gone)),
-            Err(error) => {
-                let known = !error.is_unknown();
-                return Err(LockError::of_node(error, known));
-            }
-        };
-        match state {
-            LeaseState::Lost(reason) => Err(LockError::Lost(reason)),
-            LeaseState::HeldUntil(_) | LeaseState::Released => Ok(()),
-        }
-    }
-
-    /// Ends the lease, if it has not ended before, and wakes whoever waits for that.
-    pub(crate) fn end(&self, end: LeaseState) -> LeaseState {
-        let state = self.update(|state, now| state.end(now, end));
-        self.ended.notify_waiters();
-        if let Some(place) = &self.place {
-            place.leave();
-        }
-        state
-    }
-
-    /// Waits until the holder does not hold the lock any more, at the latest until the deadline.
-    pub(crate) async fn ended(&self) -> LeaseState {
-        loop {
-            // Made before the look, so that an end between the two is not missed.
-            let mut ended = pin!(self.ended.notified());
-            let deadline = match self.state() {
-                LeaseState::HeldUntil(deadline) => deadline,
-                ended @ (LeaseState::Lost(_) | LeaseState::Released) => return ended,
-            };
-            // The deadline may have moved on by then; it never moves back.
-            let mut expired = self.env.sleep_until(deadline);
-            tokio::select! {
-                biased;
-                () = &mut ended => {}
-                () = &mut expired => {}
-            }
-        }
-    }
-
-    fn update(&self, change: impl FnOnce(&mut LeaseState, Duration) -> LeaseState) -> LeaseState {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock, so that the state sees time in order.
-        let (now, before) = (self.env.now(), *state);
-        let seen = change(&mut state, now);
-        if !matches!(before, LeaseState::HeldUntil(_)) {
-            return seen;
-        }
-        if seen == LeaseState::Lost(LossReason::Expired) && self.is_held_no_longer() {
-            *state = LeaseState::Lost(LossReason::MaxHold);
-        }
-        let after = *state;
-        drop(state);
-        if let LeaseState::Lost(reason) = after {
-            self.tell_loss(now, reason);
-        }
-        after
-    }
-
-    /// Called once for each grant that is lost.
-    fn tell_loss(&self, now: Duration, reason: LossReason) {
-        let key = self.acquisition.key();
-        tracing::warn!(parent: &self.span, key = %key.escape_ascii(), %reason, "lost a lock");
-        let held = now.saturating_sub(self.granted);
-        let observer = &self.options.observer;
-        observer.tell(|metrics| metrics.lost(key, held, reason));
-    }
-
-    fn held_for(&self) -> Duration {
-        self.env.now().saturating_sub(self.granted)
-    }
-
-    /// Notes that the lease will end, and why.
-    pub(crate) fn hold_no_longer(&self) {
-        self.hard_end.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether that was noted.
-    pub(crate) fn is_held_no_longer(&self) -> bool {
-        self.hard_end.load(Ordering::Relaxed)
+impl fmt::Debug for CancellationToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancellationToken")
+            .field("is_cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
     }
 }

@@ -17,12 +17,9 @@ pub use redlock::{FencedQuorum, FencedRedlockMutex, Quorum, Redlock, RedlockMute
 pub use semaphore::{Capacity, Permits, Semaphore};
 
 use crate::{
-    algorithm::{
-        Acquisition, around,
-        scripted::{ScriptSet, Scripted},
-    },
+    algorithm::{Acquisition, around, script_set::ScriptSet, scripted::Scripted},
+    core::Core,
     guard::Guard,
-    manager::Core,
     options::Options,
     token::Token,
 };
@@ -35,7 +32,7 @@ fn scripted(
     options: &Options,
     token: Token,
 ) -> Arc<dyn Acquisition> {
-    let node = Arc::clone(&core.node);
+    let node = core.node.clone();
     let scripts = around::with_options(scripts, options, &token);
     let acquisition = Scripted::new(node, Arc::new(scripts), token, options.reply_timeout);
     let acquisition = acquisition.waiting_for(options.patience());

@@ -185,7 +185,7 @@ impl CountDownLatch {
                 Ok(Some(reply)) if integer(&reply)? == 0 => return Ok(()),
                 Ok(_) => {
                     if waiter.listen() {
-                        node.subscribe(self.counter.reply_timeout);
+                        node.subscription.subscribe(self.counter.reply_timeout);
                     }
                     None
                 }

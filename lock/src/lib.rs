@@ -180,16 +180,18 @@ mod algorithm;
 mod all;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-mod cancellation;
-mod caretaker;
+mod builder;
 mod cleanup;
 mod connection;
 #[cfg(feature = "redis")]
 mod connector;
+mod core;
 mod counter;
 mod detached;
+mod early_loss;
 mod environment;
 mod error;
+mod grant;
 mod guard;
 mod kind;
 mod latch;
@@ -201,25 +203,25 @@ mod observe;
 mod operator;
 mod options;
 mod owner;
+mod release;
+mod renewal;
 mod retry;
 mod script;
 mod signal;
-mod subscription;
 mod token;
 mod tracking;
 mod waiters;
-mod watchdog;
 pub mod wire;
 
 pub use admission::{Admission, Stock};
 pub use all::{AllGuards, lock_all};
-pub use cancellation::CancellationToken;
+pub use builder::LockBuilder;
 #[cfg(feature = "redis")]
 pub use connector::{ByConnection, ByConnector, Connected, ConnectionSource, Connector, Fixed};
 pub use detached::DetachedLock;
 pub use environment::{BoxFuture, Environment, NoRuntime, Spawner, Tokio};
 pub use error::{DetachedLockError, LockError, LossReason, NodeError, NodeErrorKind};
-pub use guard::{Guard, Release};
+pub use guard::{CancellationToken, Guard};
 pub use kind::{
     Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
     FencedMultiKey, FencedMultiKeyMutex, FencedMutex, FencedQuorum, FencedRedlockMutex,
@@ -231,9 +233,9 @@ pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use observe::Metrics;
 pub use operator::Holder;
-pub use options::LockBuilder;
 pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
 #[cfg(feature = "redis")]
 #[doc(no_inline)]
 pub use redis;
+pub use release::Release;
 pub use token::{FencingToken, Token};

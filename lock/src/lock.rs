@@ -1,13 +1,15 @@
 //! A lock as its user sees it, whatever its kind.
 
 use crate::{
-    acquire::{Wait, acquire, adopt},
+    acquire::{acquire, adopt},
+    builder::LockBuilder,
+    core::Core,
     detached::DetachedLock,
     environment::Environment,
     error::LockError,
     kind::Kind,
-    manager::{Core, LockManager},
-    options::{LockBuilder, Options},
+    manager::LockManager,
+    options::{Options, Wait},
 };
 use std::{fmt, sync::Arc, time::Duration};
 use tracing::Instrument as _;
@@ -149,8 +151,8 @@ impl<K: Kind> Lock<K> {
         let acquisition =
             self.kind
                 .acquisition(&self.core, &self.key, &self.options, detached.token);
-        let (env, caretaker) = (self.core.node.env(), &self.core.caretaker);
-        let guard = adopt(env, caretaker, &self.options, detached, acquisition).await?;
+        let (env, renewals) = (self.core.node.env(), &self.core.renewals);
+        let guard = adopt(env, renewals, &self.options, detached, acquisition).await?;
         Ok(guard.into())
     }
 
@@ -162,7 +164,7 @@ impl<K: Kind> Lock<K> {
         let span = tracing::debug_span!("lock.wait", key = %self.key.escape_ascii());
         let (env, options) = (self.core.node.env(), &self.options);
         let begun = env.now();
-        let granted = acquire(env, &self.core.caretaker, options, wait, acquisition);
+        let granted = acquire(env, &self.core.renewals, options, wait, acquisition);
         let outcome = granted.instrument(span).await;
         let waited = env.now().saturating_sub(begun);
         options.observer.tell(|metrics| match &outcome {

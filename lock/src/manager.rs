@@ -3,12 +3,11 @@
 #[cfg(feature = "redis")]
 use crate::connector::{self, ConnectionSource, Connector as _};
 use crate::{
-    caretaker::Caretaker,
+    core::Core,
     environment::{Environment, Tokio},
-    kind::{Exclusive, Fenced},
     node::{CONNECT_TIMEOUT, Node},
     observe::{Metrics, Observer},
-    options::LockBuilder,
+    renewal::Renewals,
     wire::Endpoint,
 };
 use std::{fmt, sync::Arc, time::Duration};
@@ -17,13 +16,6 @@ use std::{fmt, sync::Arc, time::Duration};
 #[derive(Clone)]
 pub struct LockManager {
     core: Arc<Core>,
-}
-
-/// What all locks of a manager share.
-pub(crate) struct Core {
-    pub(crate) node: Arc<Node>,
-    pub(crate) observer: Observer,
-    pub(crate) caretaker: Arc<Caretaker>,
 }
 
 impl LockManager {
@@ -38,7 +30,7 @@ impl LockManager {
     /// timeout.
     ///
     /// The connection's own response timeout, 500 ms unless set otherwise, applies besides
-    /// [`reply_timeout`](LockBuilder::reply_timeout). All clones of the connection must share one
+    /// [`reply_timeout`](crate::LockBuilder::reply_timeout). All clones of the connection must share one
     /// stream, or a release may overtake the request that it is to undo.
     #[cfg(feature = "redis")]
     pub fn new<C>(connection: C) -> Self
@@ -59,7 +51,7 @@ impl LockManager {
         let connected = client.connect().await?;
         let manager = Self::builder(client).build();
         // Fails only if there is no runtime, which then is found out when a lock is used.
-        let _ = manager.core.node.adopt(connector::dialled(connected));
+        let _ = manager.core.node.link.adopt(connector::dialled(connected));
         Ok(manager)
     }
 
@@ -149,22 +141,12 @@ impl LockManager {
         Self { core }
     }
 
-    pub(crate) fn node(&self) -> &Arc<Node> {
+    pub(crate) fn node(&self) -> &Node {
         &self.core.node
     }
 
     pub(crate) fn core(&self) -> Arc<Core> {
         Arc::clone(&self.core)
-    }
-
-    /// Starts to build a mutex on `key`. Others than this crate must leave that key alone.
-    pub fn mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Exclusive> {
-        LockBuilder::new(Arc::clone(&self.core), key.as_ref(), Exclusive)
-    }
-
-    /// Starts to build a mutex on `key` whose grants are numbered.
-    pub fn fenced_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Fenced> {
-        LockBuilder::new(Arc::clone(&self.core), key.as_ref(), Fenced)
     }
 }
 
@@ -186,7 +168,7 @@ pub struct LockManagerBuilder {
 impl LockManagerBuilder {
     /// Sets how long an attempt to connect may take: name resolution, TCP, TLS, AUTH. Default: 5 s; at least 1 ms.
     ///
-    /// A call waits for the connection no longer than its [reply timeout](LockBuilder::reply_timeout). The attempt goes on without it,
+    /// A call waits for the connection no longer than its [reply timeout](crate::LockBuilder::reply_timeout). The attempt goes on without it,
     /// for the next call.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.connect_timeout = connect_timeout.max(Duration::from_millis(1));
@@ -208,8 +190,8 @@ impl LockManagerBuilder {
     /// Makes the manager. Nothing is sent to Redis.
     pub fn build(self) -> LockManager {
         let core = Core {
-            caretaker: Caretaker::new(Arc::clone(&self.env)),
-            node: Arc::new(Node::new(self.endpoint, self.env, self.connect_timeout)),
+            renewals: Renewals::new(Arc::clone(&self.env)),
+            node: Node::new(self.endpoint, self.env, self.connect_timeout),
             observer: self.observer,
         };
         LockManager {

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{LockError, LossReason, NodeError},
-    guard::Release,
+    release::Release,
 };
 use std::{fmt, sync::Arc, time::Duration};
 

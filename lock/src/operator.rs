@@ -144,9 +144,9 @@ impl LockManager {
             keys,
             args: args.iter().map(Vec::as_slice),
         };
-        let reply = match node.connection(until).await {
-            Ok(connection) if !once => node.run(&connection, script, call, until).await,
-            Ok(connection) => run_once(node, &connection, script, call, until).await,
+        let reply = match node.link.connection(until).await {
+            Ok(connection) if !once => node.link.run(&connection, script, call, until).await,
+            Ok(connection) => run_once(&node.link, &connection, script, call, until).await,
             Err(error) => Err(error),
         };
         reply.map_err(|error| {

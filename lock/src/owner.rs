@@ -4,12 +4,13 @@
 //! knows one token per grant, so no request can be counted twice.
 
 use crate::{
-    acquire::Wait,
     environment::{Environment, within},
     error::LockError,
-    guard::{Guard, Release},
+    guard::Guard,
     kind::{Exclusive, Fenced, Kind},
     lock::Lock,
+    options::Wait,
+    release::Release,
     retry,
 };
 use std::{

@@ -1,95 +1,93 @@
-//! Early loss: a guard is told as soon as somebody else changes the key of its lock.
+//! Which keys of a node are tracked, and on whose behalf. There is no connection and no guard here: a connection passes each
+//! invalidation to [`Tracking`], and a [`Watch`] learns of the changes of its keys.
 //!
-//! The node tracks what a connection reads (`CLIENT TRACKING`, once per connection) and pushes the names of keys that others
-//! change. Of its modes, the default one with `NOLOOP` costs no round trip: the scripts that take and extend a
+//! The node tracks what a connection reads (`CLIENT TRACKING`, once per connection) and pushes the names of keys that other
+//! connections change. Of its modes, the default one with `NOLOOP` costs no round trip: the scripts that take and extend a
 //! lock end with a read, which registers the key anew after their own write. `OPTIN` would need `CLIENT
 //! CACHING YES` before each of them, and with `BCAST` prefixes cannot be taken back one by one, and must not overlap.
-//!
-//! A push says that a key was changed, not that the lock is lost. So the acquisition is asked whether it stands,
-//! by an extension that is too short to extend anything and registers the key again.
 
-use crate::{
-    guard::Held,
-    lease::{Lease, LeaseState},
-    retry,
-    waiters::Waiters,
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Notify;
 
-/// Who is to be told of a change, by key and number.
-pub(crate) type Watchers = BTreeMap<Vec<u8>, BTreeMap<u64, Arc<Notify>>>;
+/// The watches of one node.
+#[derive(Default)]
+pub(crate) struct Tracking(Mutex<State>);
 
-/// A place among those who are told of changes of some keys. Dropping it leaves.
+#[derive(Default)]
+struct State {
+    /// By key, and by the number of the watch.
+    watches: BTreeMap<Vec<u8>, BTreeMap<u64, Arc<Notify>>>,
+    /// The number of the next watch.
+    next: u64,
+}
+
+impl Tracking {
+    /// Notes that another client has changed these keys; without keys, that it may have changed any.
+    pub(crate) fn changed(&self, keys: Option<&[Vec<u8>]>) {
+        let state = self.lock();
+        let watches: Vec<_> = match keys {
+            Some(keys) => keys
+                .iter()
+                .filter_map(|key| state.watches.get(key))
+                .collect(),
+            None => state.watches.values().collect(),
+        };
+        for changed in watches.into_iter().flat_map(BTreeMap::values) {
+            changed.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Learns of changes of some keys until it is dropped.
 pub(crate) struct Watch {
-    waiters: Arc<Waiters>,
+    tracking: Arc<Tracking>,
     keys: Vec<Vec<u8>>,
     number: u64,
-    bell: Arc<Notify>,
+    changed: Arc<Notify>,
 }
 
 impl Watch {
-    pub(crate) fn new(waiters: &Arc<Waiters>, keys: &[Vec<u8>]) -> Self {
-        let (bell, number) = (Arc::new(Notify::new()), waiters.number());
-        let mut watchers = waiters.watchers();
+    pub(crate) fn new(tracking: &Arc<Tracking>, keys: &[Vec<u8>]) -> Self {
+        let changed = Arc::new(Notify::new());
+        let mut state = tracking.lock();
+        let number = state.next;
+        state.next += 1;
         for key in keys {
-            let watchers = watchers.entry(key.clone()).or_default();
-            watchers.insert(number, Arc::clone(&bell));
+            let watches = state.watches.entry(key.clone()).or_default();
+            watches.insert(number, Arc::clone(&changed));
         }
-        drop(watchers);
+        drop(state);
         Self {
-            waiters: Arc::clone(waiters),
+            tracking: Arc::clone(tracking),
             keys: keys.to_vec(),
             number,
-            bell,
+            changed,
         }
     }
 
     /// Waits for a change since the last call.
     pub(crate) async fn changed(&self) {
-        self.bell.notified().await;
+        self.changed.notified().await;
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut all = self.waiters.watchers();
+        let mut state = self.tracking.lock();
         for key in &self.keys {
-            if let Some(watchers) = all.get_mut(key) {
-                watchers.remove(&self.number);
-                if watchers.is_empty() {
-                    all.remove(key);
+            if let Some(watches) = state.watches.get_mut(key) {
+                watches.remove(&self.number);
+                if watches.is_empty() {
+                    state.watches.remove(key);
                 }
             }
         }
     }
-}
-
-/// Ends the state of a guard as soon as its lock is found gone.
-pub(crate) async fn watch(held: Arc<Held>) {
-    let mut failures = 0;
-    while let LeaseState::HeldUntil(_) = held.state() {
-        tokio::select! {
-            biased;
-            _ = held.ended() => return,
-            () = due(&held, failures) => {}
-        }
-        let until = held.env.now().saturating_add(held.options.reply_timeout);
-        match held.extend(Lease::SHORTEST, until).await {
-            Ok(()) => failures = 0,
-            // Not known yet; by the deadline it is.
-            Err(_) => failures += 1,
-        }
-    }
-}
-
-/// Waits for a change; after a failure, for the time to ask again.
-async fn due(held: &Held, failures: u32) {
-    let Some(before) = failures.checked_sub(1) else {
-        return held.acquisition.changed().await;
-    };
-    let random = retry::draw(held.env.random());
-    let pause = held.options.retry.before(before, random);
-    let at = held.env.now().saturating_add(pause);
-    held.env.sleep_until(at).await;
 }

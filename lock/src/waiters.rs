@@ -1,5 +1,5 @@
 //! Which calls wait for a message, and which message wakes which call. There is no connection, clock or task here:
-//! [`subscription`](crate::subscription) subscribes, and passes each message to [`Waiters`].
+//! [`subscription`](crate::node) subscribes, and passes each message to [`Waiters`].
 //!
 //! # No wake-up is lost
 //!
@@ -17,7 +17,7 @@
 //! What is not covered: messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
 //! future no task polls. So every waiter also asks from time to time, and leaves its name again.
 
-use crate::{token::Token, tracking::Watchers};
+use crate::token::Token;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -40,7 +40,6 @@ pub(crate) struct Waiters {
     state: Mutex<State>,
     /// Rung when the last waiter leaves that wants messages.
     deserted: Notify,
-    watchers: Mutex<Watchers>,
     numbers: AtomicU64,
 }
 
@@ -78,7 +77,6 @@ impl Waiters {
             process,
             state: Mutex::default(),
             deserted: Notify::new(),
-            watchers: Mutex::default(),
             numbers: AtomicU64::default(),
         }
     }
@@ -95,7 +93,7 @@ impl Waiters {
 
     /// Takes a seat for a call that asks with this token. Several may have the same one.
     pub(crate) fn join(self: &Arc<Self>, token: [u8; Token::LEN]) -> Waiter {
-        let place = (token, self.number());
+        let place = (token, self.numbers.fetch_add(1, Ordering::Relaxed));
         self.lock().seats.insert(place, Seat::default());
         Waiter {
             waiters: Arc::clone(self),
@@ -179,32 +177,6 @@ impl Waiters {
     /// Waits until the last waiter that wants messages has left once more.
     pub(crate) async fn deserted_again(&self) {
         self.deserted.notified().await;
-    }
-
-    /// Takes in that somebody else has changed these keys, or may have changed all.
-    pub(crate) fn changed(&self, keys: Option<&[Vec<u8>]>) {
-        let watchers = self.watchers();
-        match keys {
-            Some(keys) => {
-                let changed = keys.iter().filter_map(|key| watchers.get(key));
-                changed
-                    .flat_map(BTreeMap::values)
-                    .for_each(|bell| bell.notify_one());
-            }
-            None => {
-                let all = watchers.values().flat_map(BTreeMap::values);
-                all.for_each(|bell| bell.notify_one());
-            }
-        }
-    }
-
-    pub(crate) fn watchers(&self) -> MutexGuard<'_, Watchers> {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next number of a waiter or a watcher.
-    pub(crate) fn number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

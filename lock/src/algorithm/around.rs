@@ -1,11 +1,7 @@
 //! What options add to the scripts of any kind: a script around them, in the same round trip.
 
-use super::{beside, number, scripted::ScriptSet};
-use crate::{options::Options, script::Script, token::Token};
-use std::{
-    collections::BTreeMap,
-    sync::{LazyLock, Mutex, PoisonError},
-};
+use super::{beside, number, script_set::ScriptSet};
+use crate::{options::Options, script::around, token::Token};
 
 const METADATA_ACQUIRE: &str = include_str!("../script/around/metadata_acquire.lua");
 const METADATA_EXTEND: &str = include_str!("../script/around/metadata_extend.lua");
@@ -44,18 +40,4 @@ pub(crate) fn with_options(scripts: ScriptSet, options: &Options, token: &Token)
 /// What the name of a key with metadata begins with; the token of the holder follows.
 pub(crate) fn metadata_place(key: &[u8]) -> Vec<u8> {
     beside(key, ":holder:")
-}
-
-/// A script that calls another one, as `inner`. Made once for each pair, of which there are few.
-pub(super) fn around(outer: &'static str, inner: &'static Script) -> &'static Script {
-    type Made = BTreeMap<(&'static str, &'static str), &'static Script>;
-    static MADE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry((outer, inner.text)).or_insert_with(|| {
-        let text = format!(
-            "local function inner(KEYS, ARGV)\n{}\nend\n{outer}",
-            inner.text
-        );
-        Box::leak(Box::new(Script::new(Box::leak(text.into_boxed_str()))))
-    })
 }

@@ -1,7 +1,7 @@
 //! The mutex that serves waiters in the order in which they arrived at the server: a sorted set of their names by
 //! place, and one by the time until which each of them counts as alive, on the server's clock.
 
-use super::{beside, fenced, millis, scripted::ScriptSet, single};
+use super::{beside, fenced, millis, script_set::ScriptSet, single};
 use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 

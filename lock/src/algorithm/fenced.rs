@@ -1,7 +1,7 @@
 //! The mutex on one node with a number that grows from grant to grant, minted by the script that
 //! takes the lock: `max(last + 1, server time in microseconds)`.
 
-use super::{beside, scripted::ScriptSet, single, waiters_key};
+use super::{beside, script_set::ScriptSet, single, waiters_key};
 use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 

@@ -9,6 +9,7 @@ pub(crate) mod multi;
 pub(crate) mod once;
 pub(crate) mod read_write;
 pub(crate) mod redlock;
+pub(crate) mod script_set;
 pub(crate) mod scripted;
 pub(crate) mod semaphore;
 pub(crate) mod single;

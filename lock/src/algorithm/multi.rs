@@ -5,7 +5,7 @@
 //! common, also one of several keys and one of that key alone, the later one found the number of the earlier
 //! one, or a higher one, at that key, and has a higher one itself. Grants without a common key are not ordered.
 
-use super::{beside, fenced, millis, number, scripted::ScriptSet, waiters_key};
+use super::{beside, fenced, millis, number, script_set::ScriptSet, waiters_key};
 use crate::script::{Script, script};
 use std::sync::LazyLock;
 

@@ -1,11 +1,11 @@
 //! Scripts that must be executed once, over connections that may send a request twice.
 
-use super::{around::around, beside, millis};
+use super::{beside, millis};
 use crate::{
     connection::Connection,
     error::NodeError,
-    node::{Call, Node},
-    script::Script,
+    node::{Call, Link},
+    script::{Script, around},
     token::Token,
     wire::Reply,
 };
@@ -23,19 +23,19 @@ const REMEMBERED_MAX: Duration = Duration::from_secs(3600);
 /// Runs a script that replies an integer. If the connection may send the request twice, the request carries a name, by which
 /// the node recognises the second one and answers it as the first.
 pub(crate) async fn run_once<'a>(
-    node: &Node,
+    link: &Link,
     connection: &Arc<Connection>,
     script: &'static Script,
     call: Call<'a, impl Iterator<Item = &'a [u8]> + Clone>,
     until: Duration,
 ) -> Result<Reply, NodeError> {
-    if !node.resends() {
-        return node.run(connection, script, call, until).await;
+    if !link.resends() {
+        return link.run(connection, script, call, until).await;
     }
-    let name = Token::new(node.env().random());
+    let name = Token::new(link.env().random());
     let request = [&beside(&call.keys[0], ":request:"), name.as_bytes()].concat();
     let keys = [call.keys, &[request]].concat();
-    let wait = until.saturating_sub(node.env().now());
+    let wait = until.saturating_sub(link.env().now());
     let remembered = millis(wait.saturating_mul(2).clamp(REMEMBERED, REMEMBERED_MAX));
     let mut args: Vec<&[u8]> = call.args.collect();
     args.push(&remembered);
@@ -43,6 +43,6 @@ pub(crate) async fn run_once<'a>(
         keys: &keys,
         args: args.iter().copied(),
     };
-    node.run(connection, around(ONCE, script), call, until)
+    link.run(connection, around(ONCE, script), call, until)
         .await
 }

@@ -2,7 +2,7 @@
 //! by the deadline of each on the server's clock; a writer that waits may hold a key that keeps new readers
 //! out.
 
-use super::{beside, fenced, millis, number, scripted::ScriptSet, single, waiters_key};
+use super::{beside, fenced, millis, number, script_set::ScriptSet, single, waiters_key};
 use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 

@@ -117,8 +117,8 @@ impl Shared {
             .map(|index| -> BoxFuture<'static, ()> {
                 let shared = Arc::clone(self);
                 Box::pin(async move {
-                    let node = shared.nodes[index].node();
-                    shared.identities.learn(index, node, limit).await;
+                    let link = shared.nodes[index].link();
+                    shared.identities.learn(index, link, limit).await;
                 })
             })
             .collect()
@@ -200,8 +200,8 @@ impl Shared {
         }
         let identified = async { while identified.next().await.is_some() {} };
         within(&*self.env, patience, identified).await;
-        let nodes: Vec<_> = self.nodes.iter().map(|node| node.node()).collect();
-        if let Some(error) = self.identities.check(&nodes, self.limit(until)).await {
+        let links: Vec<_> = self.nodes.iter().map(|node| node.link()).collect();
+        if let Some(error) = self.identities.check(&links, self.limit(until)).await {
             return Attempt::Failed(error);
         }
         if self.fenced

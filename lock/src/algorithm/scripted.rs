@@ -9,13 +9,13 @@
 //! the deadline counts from this request and the holder has the whole lease; and it tells a waiter
 //! how long the holder may stay.
 
-use super::{Acquisition, Attempt, millis, number, once::run_once};
+use super::{Acquisition, Attempt, millis, number, once::run_once, script_set::ScriptSet};
 use crate::{
     connection::Connection,
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
     lease::Lease,
-    node::{Call, Node, OwnConnection},
+    node::{Call, Link, Node, OwnConnection},
     retry,
     script::Script,
     token::{FencingToken, Token},
@@ -31,54 +31,9 @@ use std::{
     time::Duration,
 };
 
-/// What an algorithm asks of a node.
-///
-/// All scripts get the same keys and `ARGV[1]` = the token. `ARGV[2]` is the lease in ms, or for a
-/// release the time in ms for which the lock shall stay taken. `ARGV[3]` is the name under which the caller waits, empty if it
-/// does not; `ARGV[4]` for how many ms a waiter counts as alive. Then follow `args`.
-pub(crate) struct ScriptSet {
-    /// The first one is the name of the lock. In a cluster all of them are in one slot.
-    pub(crate) keys: Vec<Vec<u8>>,
-    /// How many of the first keys say who holds the lock.
-    pub(crate) holders: usize,
-    /// What the kind adds to the name of a waiter.
-    pub(crate) adds: Vec<u8>,
-    /// Whether `acquire` and `extend` end with a read of the `holders`, so that changes by others can be told.
-    pub(crate) watched: bool,
-    /// What all three scripts get besides the token and the lease.
-    pub(crate) args: Vec<Vec<u8>>,
-    /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
-    pub(crate) begins_with_set: bool,
-    /// Whether each refusal leaves something behind, such as a place in a queue; `release` removes that too.
-    pub(crate) queues: bool,
-    /// Replies `OK`, or `[OK, fencing token]`; or for how many ms the holder may stay, -1 if that is not
-    /// known.
-    pub(crate) acquire: &'static Script,
-    /// Replies 1, or 0 if the lock is not ours any more.
-    pub(crate) extend: &'static Script,
-    /// Replies 1, or 0 if the lock was not ours any more. Ends the wait too, and calls the waiters that can be served now.
-    pub(crate) release: &'static Script,
-}
-
-impl ScriptSet {
-    fn call<'a>(
-        &'a self,
-        token: &'a Token,
-        number: &'a str,
-        name: &'a [u8],
-        patience_ms: &'a [u8],
-    ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
-        let args = [token.as_bytes(), number.as_bytes(), name, patience_ms].into_iter();
-        Call {
-            keys: &self.keys,
-            args: args.chain(self.args.iter().map(Vec::as_slice)),
-        }
-    }
-}
-
 /// One acquisition on one node.
 pub(crate) struct Scripted {
-    node: Arc<Node>,
+    node: Node,
     scripts: Arc<ScriptSet>,
     token: Token,
     reply_timeout: Duration,
@@ -116,14 +71,14 @@ struct Traces {
 
 impl Scripted {
     pub(crate) fn new(
-        node: Arc<Node>,
+        node: Node,
         scripts: Arc<ScriptSet>,
         token: Token,
         reply_timeout: Duration,
     ) -> Self {
         let watch = scripts
             .watched
-            .then(|| Watch::new(&node.waiters, &scripts.keys));
+            .then(|| Watch::new(&node.tracking, &scripts.keys));
         Self {
             node,
             scripts,
@@ -148,7 +103,7 @@ impl Scripted {
     /// Acquires the lock, and waits for replicas, on a connection that nothing else uses meanwhile.
     pub(crate) fn on_its_own_connection(self) -> Self {
         Self {
-            own: Some(OwnConnection::new(&self.node)),
+            own: Some(self.node.own_connection()),
             ..self
         }
     }
@@ -161,13 +116,13 @@ impl Scripted {
         }
     }
 
-    pub(super) fn node(&self) -> &Arc<Node> {
-        &self.node
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.node.link
     }
 
     async fn track(&self, connection: &Arc<Connection>, until: Duration) -> Result<(), NodeError> {
         match self.watch {
-            Some(_) => self.node.track(connection, until).await,
+            Some(_) => self.link().track(connection, until).await,
             None => Ok(()),
         }
     }
@@ -195,7 +150,7 @@ impl Scripted {
         let rest_ms = self.rest_ms().to_string();
         let name = self.name(self.traces().named);
         let call = self.call(&rest_ms, &name);
-        let reply = run_once(&self.node, connection, self.scripts.release, call, until).await?;
+        let reply = run_once(self.link(), connection, self.scripts.release, call, until).await?;
         let removed = flag(reply)?;
         let mut traces = self.traces();
         (traces.stands, traces.waits) = (false, false);
@@ -210,7 +165,7 @@ impl Scripted {
         number: u64,
         until: Duration,
     ) -> Result<bool, NodeError> {
-        let connection = self.node.connection(until).await?;
+        let connection = self.link().connection(until).await?;
         flag(self.run(&connection, script, number, false, until).await?)
     }
 
@@ -225,7 +180,7 @@ impl Scripted {
         let number = number.to_string();
         let name = self.name(named);
         let call = self.call(&number, &name);
-        self.node.run(connection, script, call, until).await
+        self.link().run(connection, script, call, until).await
     }
 
     /// The name under which this acquisition waits; empty if it does not.
@@ -280,7 +235,7 @@ impl Acquisition for Scripted {
         Box::pin(async move {
             let connection = match &self.own {
                 Some(own) => own.connection(until).await,
-                None => self.node.connection(until).await,
+                None => self.link().connection(until).await,
             };
             let connection = match connection {
                 Ok(connection) => connection,
@@ -295,7 +250,8 @@ impl Acquisition for Scripted {
             let repeated = self.traces().asked;
             let sent = self.node.env().now();
             let request = async {
-                let plain = scripts.begins_with_set && !repeated && !named && !self.node.resends();
+                let plain =
+                    scripts.begins_with_set && !repeated && !named && !self.link().resends();
                 if !plain {
                     let ttl_ms = lease.ttl_ms();
                     return self
@@ -306,7 +262,7 @@ impl Acquisition for Scripted {
                 let [key, token] = [self.key(), self.token.as_bytes()];
                 let args: [&[u8]; 6] = [b"SET", key, token, b"NX", b"PX", ttl_ms.as_bytes()];
                 let command = Command::from(args);
-                self.node.call(&connection, command, until).await
+                self.link().call(&connection, command, until).await
             };
             let mut request = pin!(request);
             let mut is_sent = false;
@@ -353,7 +309,7 @@ impl Acquisition for Scripted {
         until: Duration,
     ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
         Box::pin(async move {
-            let connection = self.node.connection(until).await?;
+            let connection = self.link().connection(until).await?;
             self.track(&connection, until).await?;
             {
                 let mut traces = self.traces();
@@ -371,7 +327,7 @@ impl Acquisition for Scripted {
     fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>> {
         self.let_go();
         Box::pin(async move {
-            let connection = self.node.connection(until).await?;
+            let connection = self.link().connection(until).await?;
             self.release_over(&connection, until).await
         })
     }
@@ -435,7 +391,7 @@ impl Acquisition for Scripted {
             let patience = (left / 4 * 3).as_millis().max(1);
             let command = Command::new("WAIT").arg(replicas.to_string());
             let command = command.arg(patience.to_string());
-            let reply = self.node.call(&connection, command, until).await;
+            let reply = self.link().call(&connection, command, until).await;
             self.own.iter().for_each(OwnConnection::give_back);
             match reply? {
                 Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
@@ -473,7 +429,7 @@ impl Acquisition for Scripted {
     }
 
     fn subscribe(&self) {
-        self.node.subscribe(self.reply_timeout);
+        self.node.subscription.subscribe(self.reply_timeout);
     }
 
     fn fence(&self) -> Option<FencingToken> {
@@ -560,11 +516,8 @@ mod tests {
         ];
         for end in ends {
             let asked = Granting::default();
-            let node = Arc::new(Node::new(
-                Box::new(asked.clone()),
-                Arc::new(Tokio),
-                CONNECT_TIMEOUT,
-            ));
+            let endpoint = Box::new(asked.clone());
+            let node = Node::new(endpoint, Arc::new(Tokio), CONNECT_TIMEOUT);
             let token = Token::new([7; 16]);
             let scripts = Arc::new(single::scripts(b"k"));
             let acquisition = Scripted::new(node, scripts, token, Duration::from_secs(1));
@@ -611,9 +564,8 @@ mod tests {
             CONNECT_TIMEOUT,
         );
         let scripts = Arc::new(single::scripts(b"k"));
-        let node = Arc::new(node);
         // A connection, so that the clock is read next for the request.
-        node.connection(Duration::MAX).await.unwrap();
+        node.link.connection(Duration::MAX).await.unwrap();
         let acquisition = Scripted::new(node, scripts, Token::new([7; 16]), Duration::from_secs(1));
         let acquisition = Arc::new(acquisition);
         let other = Arc::clone(&acquisition);

@@ -1,7 +1,7 @@
 //! A bounded number of permits: a sorted set of their holders, each with a weight, by the deadline of each on the
 //! server's clock.
 
-use super::{number, scripted::ScriptSet, waiters_key};
+use super::{number, script_set::ScriptSet, waiters_key};
 use crate::script::{Script, script};
 use std::sync::LazyLock;
 

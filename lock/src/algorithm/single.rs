@@ -1,6 +1,6 @@
 //! The mutex on one Redis node: a key that holds the token of its owner and expires, and a sorted set of its waiters.
 
-use super::{scripted::ScriptSet, waiters_key};
+use super::{script_set::ScriptSet, waiters_key};
 use crate::script::{Script, script};
 use std::sync::LazyLock;
 

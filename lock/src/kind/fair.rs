@@ -3,10 +3,12 @@
 use super::{FencedGuard, Kind, scripted, sealed::Sealed};
 use crate::{
     algorithm::{Acquisition, fair},
+    builder::LockBuilder,
+    core::Core,
     guard::Guard,
     lock::Lock,
-    manager::{Core, LockManager},
-    options::{LockBuilder, Options},
+    manager::LockManager,
+    options::Options,
     token::Token,
 };
 use std::sync::Arc;

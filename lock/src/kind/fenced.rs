@@ -3,10 +3,13 @@
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
     algorithm::{Acquisition, fenced},
-    guard::{Guard, Release},
+    builder::LockBuilder,
+    core::Core,
+    guard::Guard,
     lock::Lock,
-    manager::Core,
+    manager::LockManager,
     options::Options,
+    release::Release,
     token::{FencingToken, Token},
 };
 use std::{ops::Deref, sync::Arc};
@@ -34,6 +37,13 @@ use std::{ops::Deref, sync::Arc};
 /// # }
 /// ```
 pub type FencedMutex = Lock<Fenced>;
+
+impl LockManager {
+    /// Starts to build a mutex on `key` whose grants are numbered.
+    pub fn fenced_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Fenced> {
+        LockBuilder::new(self.core(), key.as_ref(), Fenced)
+    }
+}
 
 /// The kind of a [`FencedMutex`].
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,11 +3,13 @@
 use super::{FencedGuard, Kind, scripted, sealed::Sealed};
 use crate::{
     algorithm::{Acquisition, multi},
+    builder::LockBuilder,
+    core::Core,
     error::LockError,
     guard::Guard,
     lock::Lock,
-    manager::{Core, LockManager},
-    options::{LockBuilder, Options},
+    manager::LockManager,
+    options::Options,
     token::Token,
 };
 use std::sync::Arc;

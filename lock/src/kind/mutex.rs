@@ -3,9 +3,11 @@
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
     algorithm::{Acquisition, single},
+    builder::LockBuilder,
+    core::Core,
     guard::Guard,
     lock::Lock,
-    manager::Core,
+    manager::LockManager,
     options::Options,
     token::Token,
 };
@@ -40,6 +42,13 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub type Mutex = Lock<Exclusive>;
+
+impl LockManager {
+    /// Starts to build a mutex on `key`. Other programs must leave that key alone.
+    pub fn mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Exclusive> {
+        LockBuilder::new(self.core(), key.as_ref(), Exclusive)
+    }
+}
 
 /// The kind of a [`Mutex`].
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,11 +5,13 @@ use crate::{
     algorithm::{
         self, Acquisition, around, fenced, redlock::Identities, scripted::Scripted, single,
     },
+    builder::LockBuilder,
+    core::Core,
     error::LockError,
     guard::Guard,
     lock::Lock,
-    manager::{Core, LockManager},
-    options::{LockBuilder, Options},
+    manager::LockManager,
+    options::Options,
     token::Token,
 };
 use std::{fmt, sync::Arc, time::Duration};
@@ -135,8 +137,8 @@ impl Redlock {
         // A slow reply is a missing vote, no reason to connect anew.
         let silence = (options.reply_timeout / 2).min(options.lease / 6);
         let nodes = self.cores.iter().map(|core| {
-            let (node, scripts) = (Arc::clone(&core.node), Arc::clone(&scripts));
-            node.bears_silence(silence);
+            let (node, scripts) = (core.node.clone(), Arc::clone(&scripts));
+            node.link.bears_silence(silence);
             let acquisition = Scripted::new(node, scripts, token, node_timeout);
             Arc::new(acquisition.holding_at_least(options.hold_at_least))
         });

@@ -3,12 +3,14 @@
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
     algorithm::{Acquisition, number, semaphore},
+    builder::LockBuilder,
+    core::Core,
     error::LockError,
     guard::Guard,
     lock::Lock,
-    manager::{Core, LockManager},
+    manager::LockManager,
     operator::senseless,
-    options::{LockBuilder, Options},
+    options::Options,
     token::Token,
     wire::Reply,
 };

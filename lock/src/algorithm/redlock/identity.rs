@@ -6,7 +6,7 @@
 use crate::{
     environment::within,
     error::{NodeError, NodeErrorKind},
-    node::Node,
+    node::Link,
     token::Token,
     wire::{Command, Reply},
 };
@@ -38,8 +38,8 @@ impl Identities {
     }
 
     /// Asks a node for its run id. Without an answer it is asked again by the next call.
-    pub(super) async fn learn(&self, index: usize, node: &Arc<Node>, until: Duration) {
-        let run_id = match ask(node, Command::new("INFO").arg("server"), until).await {
+    pub(super) async fn learn(&self, index: usize, link: &Arc<Link>, until: Duration) {
+        let run_id = match ask(link, Command::new("INFO").arg("server"), until).await {
             Ok(Reply::Bytes(info)) => run_id(&info),
             Ok(_) => None,
             Err(error) if error.is_unknown() || error.is_transient() => return,
@@ -50,9 +50,9 @@ impl Identities {
     }
 
     /// Returns an error if two of the nodes that are known are one server.
-    pub(super) async fn check(&self, nodes: &[&Arc<Node>], until: Duration) -> Option<NodeError> {
-        for (b, other) in nodes.iter().enumerate() {
-            for (a, one) in nodes[..b].iter().enumerate() {
+    pub(super) async fn check(&self, links: &[&Arc<Link>], until: Duration) -> Option<NodeError> {
+        for (b, other) in links.iter().enumerate() {
+            for (a, one) in links[..b].iter().enumerate() {
                 if !self.look_alike(a, b) {
                     continue;
                 }
@@ -87,8 +87,8 @@ fn run_id(info: &[u8]) -> Option<Vec<u8>> {
 /// Whether a script that one node is given is known to the other one. Test doubles with the same seed have the same run
 /// id, so that alone proves nothing.
 async fn share_scripts(
-    one: &Arc<Node>,
-    other: &Arc<Node>,
+    one: &Arc<Link>,
+    other: &Arc<Link>,
     until: Duration,
 ) -> Result<bool, NodeError> {
     let mark = format!("return '{}'", Token::new(one.env().random()));
@@ -101,9 +101,9 @@ async fn share_scripts(
 }
 
 /// Asks beside the lock's own requests; that no answer comes says nothing of the connection.
-async fn ask(node: &Arc<Node>, command: Command, until: Duration) -> Result<Reply, NodeError> {
-    let connection = node.connection(until).await?;
-    let answer = within(&**node.env(), until, connection.call(command)).await;
+async fn ask(link: &Arc<Link>, command: Command, until: Duration) -> Result<Reply, NodeError> {
+    let connection = link.connection(until).await?;
+    let answer = within(&**link.env(), until, connection.call(command)).await;
     answer.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::TimedOut)))
 }
 

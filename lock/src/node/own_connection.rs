@@ -1,7 +1,7 @@
 //! Connections that one call has to itself for a while. WAIT holds up the connection that it is sent over, and counts the writes of
 //! that one alone: so a lock that waits for replicas is asked for, and waits, on a connection that nothing else uses meanwhile.
 
-use super::Node;
+use super::link::Link;
 use crate::{
     connection::Connection,
     environment::within,
@@ -17,7 +17,7 @@ const KEPT_MAX: usize = 8;
 
 /// Connections that no call has at the moment.
 #[derive(Default)]
-pub(super) struct Spare(Mutex<Vec<Arc<Connection>>>);
+pub(crate) struct Spare(Mutex<Vec<Arc<Connection>>>);
 
 impl Spare {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
@@ -27,22 +27,24 @@ impl Spare {
 
 /// A connection for one acquisition. Dropping it gives the connection back.
 pub(crate) struct OwnConnection {
-    node: Arc<Node>,
+    link: Arc<Link>,
+    spare: Arc<Spare>,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
 impl OwnConnection {
-    pub(crate) fn new(node: &Arc<Node>) -> Self {
+    pub(super) fn new(link: &Arc<Link>, spare: &Arc<Spare>) -> Self {
         Self {
-            node: Arc::clone(node),
+            link: Arc::clone(link),
+            spare: Arc::clone(spare),
             connection: Mutex::default(),
         }
     }
 
     /// The connection; a new one if a reply stayed out on the last one. The user's own connection is the only one that there is.
     pub(crate) async fn connection(&self, until: Duration) -> Result<Arc<Connection>, NodeError> {
-        if !self.node.endpoint.redials() {
-            return self.node.connection(until).await;
+        if !self.link.endpoint.redials() {
+            return self.link.connection(until).await;
         }
         let mut kept = self.lock().take();
         loop {
@@ -53,14 +55,14 @@ impl OwnConnection {
                 }
                 Some(_) | None => {}
             }
-            kept = self.node.spare.lock().pop();
+            kept = self.spare.lock().pop();
             if kept.is_none() {
                 break;
             }
         }
-        let dialled = within(&**self.node.env(), until, self.node.endpoint.dial()).await;
+        let dialled = within(&**self.link.env(), until, self.link.endpoint.dial()).await;
         let dialled = dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))?;
-        let connection = Connection::new(dialled, &**self.node.env(), &self.node.waiters)?;
+        let connection = self.link.opened(dialled)?;
         *self.lock() = Some(Arc::clone(&connection));
         Ok(connection)
     }
@@ -74,7 +76,7 @@ impl OwnConnection {
         else {
             return;
         };
-        let mut spare = self.node.spare.lock();
+        let mut spare = self.spare.lock();
         if spare.len() < KEPT_MAX {
             spare.push(connection);
         }

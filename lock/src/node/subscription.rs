@@ -4,11 +4,11 @@
 //! every interruption, and unsubscribes some time after the last such waiter has left; then it ends. Waiters only take a seat in
 //! the waiters and leave it, so cancelling one leaves nothing behind, and requests for the channel stay in order.
 
+use super::link::Link;
 use crate::{
     connection::Connection,
     environment::within,
     error::{NodeError, NodeErrorKind},
-    node::Node,
     retry,
     waiters::Waiters,
     wire::{Command, Dialled},
@@ -29,8 +29,8 @@ fn is_refusal(error: &NodeError) -> bool {
 }
 
 /// The connection that messages come on, where it is not the one for requests.
-#[derive(Default)]
-pub(crate) struct ReleaseSubscription {
+pub(crate) struct Subscription {
+    link: Arc<Link>,
     state: Mutex<State>,
     dialling: tokio::sync::Mutex<()>,
 }
@@ -44,7 +44,15 @@ struct State {
     deaf: bool,
 }
 
-impl ReleaseSubscription {
+impl Subscription {
+    pub(super) fn new(link: &Arc<Link>) -> Self {
+        Self {
+            link: Arc::clone(link),
+            state: Mutex::default(),
+            dialling: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Uses this connection from now on, and no other.
     #[cfg(feature = "redis")]
     pub(crate) fn give(&self, dialled: Dialled) {
@@ -55,15 +63,10 @@ impl ReleaseSubscription {
         };
     }
 
-    /// Leaves a connection on which an answer stayed out, if there can be another one.
-    pub(crate) fn suspect(&self, connection: &Arc<Connection>) {
+    /// Closes a connection on which an answer stayed out, if there can be another one.
+    fn close_if_spoilt(&self) {
         let mut state = self.lock();
-        if !state.deaf
-            && state
-                .open
-                .as_ref()
-                .is_some_and(|open| Arc::ptr_eq(open, connection))
-        {
+        if !state.deaf && state.open.as_ref().is_some_and(|open| open.is_spoilt()) {
             state.open = None;
         }
     }
@@ -83,63 +86,64 @@ impl ReleaseSubscription {
                 .is_some_and(|connection| connection.hears())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Node {
     /// Starts the task that subscribes, where messages can arrive. There is none yet.
     pub(crate) fn subscribe(self: &Arc<Self>, reply_timeout: Duration) {
         let task = SubscriptionTask {
-            node: Arc::clone(self),
+            subscription: Arc::clone(self),
             reply_timeout,
             is_closed: false,
         };
-        let is_deaf = self.subscription.is_deaf()
-            && !self.current().is_some_and(|connection| connection.hears());
+        let is_deaf = self.is_deaf()
+            && !self
+                .link
+                .current()
+                .is_some_and(|connection| connection.hears());
         // Dropped, it leaves the waiters to their timers.
         if !is_deaf {
-            let _ = self.env().spawn(Box::pin(task.run()));
+            let _ = self.link.env().spawn(Box::pin(task.run()));
         }
     }
 
     /// The connection that messages come on; nothing if there is no way to have one.
     async fn listening_connection(
-        self: &Arc<Self>,
+        &self,
         until: Duration,
     ) -> Result<Option<Arc<Connection>>, NodeError> {
-        let connection = self.connection(until).await?;
+        let connection = self.link.connection(until).await?;
         if connection.hears() {
             return Ok(Some(connection));
         }
-        let dialled = within(&**self.env(), until, async {
-            let _turn = self.subscription.dialling.lock().await;
-            if let Some(open) = self.subscription.open() {
+        let dialled = within(&**self.link.env(), until, async {
+            let _turn = self.dialling.lock().await;
+            if let Some(open) = self.open() {
                 return Ok(Some(open));
             }
-            let given = self.subscription.lock().given.take();
+            let given = self.lock().given.take();
             let dialled = match given {
                 Some(given) => Some(given),
-                None if self.subscription.is_deaf() => None,
-                None => self.endpoint.dial_subscriber().await?,
+                None if self.is_deaf() => None,
+                None => self.link.endpoint.dial_subscriber().await?,
             };
             let Some(dialled) = dialled else {
-                self.subscription.lock().deaf = true;
+                self.lock().deaf = true;
                 return Ok(None);
             };
-            let connection = Connection::new(dialled, &**self.env(), &self.waiters)?;
-            self.subscription.lock().open = Some(Arc::clone(&connection));
+            let connection = self.link.opened(dialled)?;
+            self.lock().open = Some(Arc::clone(&connection));
             Ok(Some(connection))
         });
         let dialled = dialled.await;
         dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))
     }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The task that keeps the subscription to the channel of [`Waiters`].
 struct SubscriptionTask {
-    node: Arc<Node>,
+    subscription: Arc<Subscription>,
     reply_timeout: Duration,
     /// [`Waiters`] knows that this has ended: there may be another task.
     is_closed: bool,
@@ -180,7 +184,7 @@ impl SubscriptionTask {
 
     /// Listens until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
     async fn listen(&self) -> Result<bool, NodeError> {
-        let Some(connection) = self.node.listening_connection(self.limit()).await? else {
+        let Some(connection) = self.subscription.listening_connection(self.limit()).await? else {
             return Ok(false);
         };
         let interruptions = connection.interruptions();
@@ -200,7 +204,7 @@ impl SubscriptionTask {
 
     /// Waits until no waiter has wanted messages for some time. From then on they count as missed.
     async fn lingered(&self) {
-        let env = self.node.env();
+        let env = self.link().env();
         loop {
             self.waiters().deserted().await;
             let arrivals = self.waiters().arrivals();
@@ -233,7 +237,7 @@ impl SubscriptionTask {
     }
 
     async fn pause(&self, failures: u32) {
-        let env = self.node.env();
+        let env = self.link().env();
         let random = retry::draw(env.random());
         let pause = retry::back_off(failures, Duration::MAX, random);
         env.sleep_until(env.now().saturating_add(pause)).await;
@@ -241,18 +245,21 @@ impl SubscriptionTask {
 
     async fn send(&self, connection: &Arc<Connection>, name: &str) -> Result<(), NodeError> {
         let command = Command::new(name).arg(self.waiters().channel());
-        self.node
-            .call(connection, command, self.limit())
-            .await
-            .map(drop)
+        let answer = self.link().call(connection, command, self.limit()).await;
+        self.subscription.close_if_spoilt();
+        answer.map(drop)
     }
 
     fn limit(&self) -> Duration {
-        let now = self.node.env().now();
+        let now = self.link().env().now();
         now.saturating_add(self.reply_timeout)
     }
 
     fn waiters(&self) -> &Waiters {
-        &self.node.waiters
+        &self.link().receivers().waiters
+    }
+
+    fn link(&self) -> &Arc<Link> {
+        &self.subscription.link
     }
 }

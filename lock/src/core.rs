@@ -1,0 +1,11 @@
+//! What all locks of a manager share. It knows no kind of lock.
+
+use crate::{node::Node, observe::Observer, renewal::Renewals};
+use std::sync::Arc;
+
+/// The node of a manager, its observer, and the watchdogs of its guards.
+pub(crate) struct Core {
+    pub(crate) node: Node,
+    pub(crate) observer: Observer,
+    pub(crate) renewals: Arc<Renewals>,
+}

@@ -1,0 +1,22 @@
+//! The outcome of a release.
+
+use crate::error::NodeError;
+
+/// What became of a lock that was given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "this tells whether the lock was held to the end"]
+#[non_exhaustive]
+pub enum Release {
+    /// The lock was ours until now, and is free.
+    Released,
+    /// The lock was gone before: its lease had run out, or the key was removed by others. Somebody
+    /// else may have held it meanwhile.
+    AlreadyLost,
+    /// The lock stays taken: the same owner has entered it more often than left it. Only from guards that share a grant.
+    StillHeld,
+    /// No answer that tells. Either Redis failed or was silent: the key may stand until its lease
+    /// is over, and its removal goes on in the background. Or the key was gone at the second
+    /// attempt, and whether the first one removed it cannot be known. The error is the one of the
+    /// first attempt.
+    Unknown(NodeError),
+}
