@@ -167,6 +167,11 @@ impl Waiters {
         self.lock().arrivals
     }
 
+    /// Returns true if no waiter wants messages.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.lock().is_deserted()
+    }
+
     /// Waits until no waiter wants messages.
     pub(crate) async fn deserted(&self) {
         while !self.lock().is_deserted() {

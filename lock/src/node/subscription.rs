@@ -21,9 +21,6 @@ use std::{
 /// For how long the subscription outlives the last waiter that wants messages.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// How often a server may refuse to end a subscription: for about a minute.
-const REFUSALS_MAX: u32 = 60;
-
 fn is_refusal(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Refused { .. })
 }
@@ -222,14 +219,18 @@ impl SubscriptionTask {
         }
     }
 
-    /// A server that refuses, because it is busy or loading, goes on sending messages: it is asked again.
+    /// A server that refuses for a while, because it is busy or loading, goes on sending messages: it is asked again until
+    /// it accepts, or until a waiter wants the messages.
     async fn unsubscribe(&self, connection: &Arc<Connection>) -> Result<(), NodeError> {
-        let mut refused = 0;
+        let mut refused: u32 = 0;
         loop {
             match self.send(connection, "UNSUBSCRIBE").await {
-                Err(error) if is_refusal(&error) && refused < REFUSALS_MAX => {
+                Err(error) if is_refusal(&error) && error.is_transient() => {
                     self.pause(refused).await;
-                    refused += 1;
+                    if !self.waiters().is_deserted() {
+                        return Ok(());
+                    }
+                    refused = refused.saturating_add(1);
                 }
                 outcome => return outcome,
             }

@@ -261,3 +261,19 @@ async fn a_subscription_lingers_from_the_time_at_which_the_last_waiter_left() {
     pass(ROUND_TRIP * 4).await;
     assert_eq!((node.channels().len(), count(&node, "subscribe")), (0, 1));
 }
+
+// The task once gave up after 60 refusals: the server went on sending messages to a connection without waiters.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_a_server_refuses_to_end_for_minutes_is_ended_afterwards() {
+    let node = Fake::with_pushes();
+    let lock = mutex(&node);
+    node.set(KEY, "somebody", LEASE);
+    assert!(lock.lock_timeout(LINGER / 2).await.is_err());
+    for n in 0..200 {
+        node.fate(n, Fate::Refused("LOADING"));
+    }
+    pass(Duration::from_secs(120)).await;
+    assert_eq!((node.channels().len(), count(&node, "unsubscribe")), (1, 0));
+    pass(Duration::from_secs(120)).await;
+    assert_eq!((node.channels().len(), count(&node, "unsubscribe")), (0, 1));
+}
