@@ -18,21 +18,21 @@ use std::{
     time::Duration,
 };
 
-/// The seeds of the quick tier for a lock in its plain form.
+/// Number of seeds of the quick tier for a lock in its plain form.
 #[cfg(unix)]
 const PLAIN: u64 = 200;
 
-/// The seeds of the quick tier for a lock on threads of its own.
+/// Number of seeds of the quick tier for a lock on threads.
 const THREADS: u64 = 30;
 
 /// Starts to check a lock.
 ///
-/// See [`Subject`] for what a lock has to implement.
+/// See [`Subject`] for the methods of a lock.
 pub fn check<S: Subject>(subject: S) -> Check {
     let path = std::any::type_name::<S>();
     let name = path.rsplit("::").next().unwrap_or(path);
     let is_plain = name.chars().all(|it| it.is_alphanumeric() || it == '_');
-    // The value of another type cannot be written down here.
+    // The source text of a value of another type is unknown.
     let is_unit = size_of::<S>() == 0 && is_plain;
     let code = if is_unit { name } else { "subject()" };
     Check::of(Box::new(Arc::new(subject)), format!("check({code})"))
@@ -51,7 +51,7 @@ pub fn check_listed(name: &str) -> Check {
     }
 }
 
-/// A check that is being set up.
+/// A check with its settings.
 #[must_use = "nothing runs until the check is asserted or asked for its trial"]
 pub struct Check {
     subject: Box<dyn DynSubject>,
@@ -75,15 +75,14 @@ impl Check {
         }
     }
 
-    /// The quick tier: two thousand scenarios, some seconds. The default.
+    /// Plays the quick tier: two thousand scenarios, in some seconds. This is the default.
     pub fn quick(mut self) -> Self {
         self.seeds = 0..QUICK;
         self
     }
 
-    /// Plays the lock's code as it is, on tokio's own clock and tasks, over sockets that it dials itself: see
-    /// [`Plain`]. That takes some hundred times as long, so two hundred scenarios are played unless more
-    /// are asked for.
+    /// Plays unmodified code, which uses tokio's clock and tasks and connects over sockets: see [`Plain`].
+    /// That takes some hundred times as long, so it plays two hundred scenarios by default.
     #[cfg(unix)]
     pub fn plain(mut self) -> Self {
         self.subject = Box::new(Plain::from(self.subject));
@@ -92,8 +91,8 @@ impl Check {
         self
     }
 
-    /// Plays code that blocks: on threads of its own, in real time, with leases of 400 ms on the double. See
-    /// [`Threads`]. Thirty scenarios are played unless more are asked for.
+    /// Plays blocking code: on threads, in real time, with leases of 400 ms on the double. See [`Threads`].
+    /// It plays thirty scenarios by default.
     pub fn threads(mut self) -> Self {
         self.subject = Box::new(Threads::from(self.subject));
         self.code.push_str(".threads()");
@@ -102,8 +101,8 @@ impl Check {
         self
     }
 
-    /// Plays all scenarios with this lease, all times in proportion, instead of 30 s. Choose the
-    /// form, [`plain`](Self::plain) or [`threads`](Self::threads), first. A saved scenario keeps its own lease.
+    /// Plays all scenarios with this lease in place of 30 s, and all times in proportion. Choose the form,
+    /// [`plain`](Self::plain) or [`threads`](Self::threads), first. A saved scenario keeps its own lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
         if self.backend.virtual_time() {
@@ -114,13 +113,13 @@ impl Check {
         self
     }
 
-    /// Tries these seeds.
+    /// Plays these seeds.
     pub fn seeds(mut self, seeds: std::ops::Range<u64>) -> Self {
         self.seeds = seeds;
         self
     }
 
-    /// Plays one saved scenario only, for instance the minimal one of an earlier failure.
+    /// Plays only one saved scenario, such as the minimal one of an earlier failure.
     ///
     /// # Panics
     /// If the text is not the JSON form of a scenario.
@@ -133,22 +132,22 @@ impl Check {
         self
     }
 
-    /// Runs on another backend than the embedded double.
+    /// Plays on another backend than the embedded double.
     pub fn on(mut self, backend: impl Backend + 'static) -> Self {
         self.backend = Box::new(backend);
         self
     }
 
-    /// Writes an HTML report there.
+    /// Writes an HTML report to this path.
     pub fn report(mut self, path: impl AsRef<Path>) -> Self {
         self.report = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Runs the check and returns what was found.
+    /// Runs the check and returns its results.
     ///
     /// # Panics
-    /// If the backend is out of reach or the report cannot be written.
+    /// If the backend cannot be reached or the report cannot be written.
     #[must_use]
     #[track_caller]
     pub fn trial(self) -> Trial {
@@ -181,9 +180,9 @@ impl Check {
     /// Runs the check.
     ///
     /// # Panics
-    /// If the lock breaks a property that it promises. The message lists all broken properties, the most telling first, and
-    /// draws a minimal scenario with a test that replays it. Also if the only client is not granted a free lock: the message
-    /// is then the lock's own error.
+    /// If the lock breaks a promised property. The message lists all broken properties, the most severe
+    /// first, and has a minimal scenario with a test that replays it. Also if a free lock is not granted to
+    /// the only client: the message is then the lock's own error.
     #[track_caller]
     pub fn assert_sound(self) {
         let name = self.subject.name();
@@ -212,7 +211,7 @@ impl Check {
         }
     }
 
-    /// Plays one scenario: what is wrong, if anything is.
+    /// Plays one scenario; returns a description of the violation, if there is one.
     #[track_caller]
     fn replayed(&self, scenario: &Scenario, unobserved: bool) -> Option<String> {
         let hidden = Adapted::unobserved(&*self.subject);
@@ -241,7 +240,8 @@ impl Check {
     }
 }
 
-/// The broken properties with their messages, most telling first, and for some the promise that they come from.
+/// Returns the broken properties with their messages, the most severe first, and for some the promise from
+/// which they follow.
 fn listing<'a>(
     name: &str,
     promises: Promises,
@@ -269,7 +269,8 @@ fn listing<'a>(
     Some(text)
 }
 
-/// The panic message for a lock that breaks its promises: all of them, and the first counterexample in full.
+/// Returns the panic message for a lock that breaks its promises: all of them, and the first counterexample
+/// in full.
 fn accusation(trial: &Trial) -> Option<String> {
     let examples = trial.counterexamples.iter();
     let messages = examples.map(|example| {

@@ -396,7 +396,7 @@ fn what_cannot_run_says_why_and_ends_with_2() {
         (&["replay", "missing.json"], "cannot read missing.json"),
         (
             &["mutants", "--lock", "canary"],
-            "breaks its promise as it is",
+            "breaks its promise without a change",
         ),
         (&["bench", "--backend", "cloud"], "unknown backend"),
         (
@@ -590,7 +590,7 @@ fn a_lock_that_two_hold_at_once_is_no_lock_however_fast() {
     ]);
     assert_eq!(code(&output), 1, "{}", text(&output));
     assert!(
-        text(&output).contains("WAS HELD BY MORE"),
+        text(&output).contains("HAD MORE HOLDERS THAN ALLOWED"),
         "{}",
         text(&output)
     );

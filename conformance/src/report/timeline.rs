@@ -265,7 +265,7 @@ impl<'a> Drawing<'a> {
             let why = match belief.end {
                 End::Released => "released",
                 End::Lost => "loss signal",
-                End::Crashed => "died",
+                End::Crashed => "crash",
                 End::Deadline => "deadline",
                 End::Open => "end of the run",
             };
@@ -473,7 +473,7 @@ impl<'a> Drawing<'a> {
                 }
                 What::Fail { op, .. } => self.outcome(*op, at, "refused", false),
                 What::Info { op, .. } => self.outcome(*op, at, "unknown", true),
-                What::Lost { grant } => self.outcome(*grant, at, "told: lost", false),
+                What::Lost { grant } => self.outcome(*grant, at, "loss signal", false),
                 What::Crash { host } if is_final(self.history, index, *host) => {
                     self.mark_host(*host, at, "stopped: end of run", false);
                 }

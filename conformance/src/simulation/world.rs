@@ -290,7 +290,7 @@ impl World {
                     message: advised(message),
                 });
                 if host == PROBE_HOST {
-                    self.spawner.stop(); // nobody else is there any more
+                    self.spawner.stop(); // no other client is left
                 }
             }
         }

@@ -88,7 +88,7 @@ impl Specimen for CountStaysRaised {
             return Ok(None);
         };
         if synced(site).await? == 0 {
-            return Err("no replica has heard of it".into()); // the mistake: the entry is not undone
+            return Err("no replica has received it".into()); // the mistake: the entry is not undone
         }
         Ok(Some(held))
     }
