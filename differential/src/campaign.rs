@@ -1,5 +1,5 @@
-//! Many sequences beside a real server: what they find, each kind of difference once and as short as it
-//! gets.
+//! Plays many sequences on the double and a real server, and reports each kind of difference once, in its
+//! shortest form.
 
 use super::{
     coverage::{Coverage, Tally},
@@ -14,30 +14,30 @@ use std::{
     ops::Range,
 };
 
-/// How often a difference that looks the same is shortened: it may be another one.
+/// Number of times that a difference of the same appearance is shortened: it may be a different one.
 const SHORTENED_MAX: u64 = 3;
 
-/// What to play.
+/// Settings of a campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// One sequence for each.
+    /// Seeds; each gives one sequence.
     pub seeds: Range<u64>,
-    /// Requests in a sequence, about.
+    /// Approximate number of requests in a sequence.
     pub requests: usize,
-    /// Only commands whose names contain this.
+    /// Only commands whose names contain this text.
     pub only: String,
-    /// It ends after so many kinds of differences.
+    /// Number of kinds of differences after which the campaign ends.
     pub findings_max: usize,
 }
 
 /// A kind of difference.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The seed of the sequence that was shortened.
+    /// Seed of the sequence that was shortened.
     pub seed: u64,
-    /// How many sequences differed in this way.
+    /// Number of sequences with this kind of difference.
     pub seen: u64,
-    /// The shortest form of it.
+    /// Its shortest form.
     pub difference: Difference,
 }
 
@@ -54,29 +54,29 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Sequences that were played.
+    /// Number of sequences.
     pub sequences: u64,
-    /// Requests in them, without those that read the data afterwards.
+    /// Number of requests in them, without those that read the data afterwards.
     pub requests: usize,
-    /// Replies that were compared, and how many of them were errors.
+    /// Number of replies that were compared.
     pub replies: usize,
-    /// See above.
+    /// Number of errors among these replies.
     pub errors: usize,
-    /// Every kind of difference.
+    /// The kinds of differences.
     pub findings: Vec<Finding>,
-    /// What was sent and accepted.
+    /// The commands and options that were sent and accepted.
     pub coverage: Coverage,
-    /// The same by the names of rows and options.
+    /// The same counts by the names of rows and options.
     pub tallies: Vec<(String, Tally)>,
     /// Rows and options that were not sent and accepted over both protocols.
     pub missed: Vec<String>,
 }
 
 impl Report {
-    /// All of it as JSON; differences as transcripts.
+    /// Formats the report as JSON, with differences as transcripts.
     pub fn to_json(&self) -> Value {
         let findings = self.findings.iter().map(|finding| {
             json!({
@@ -101,17 +101,18 @@ impl Report {
 }
 
 impl Campaign {
-    /// Plays it on both; tells `progress` of each sequence and how many kinds of differences there are.
+    /// Plays the campaign on both servers. Calls `progress` after each sequence with the number of kinds of
+    /// differences.
     ///
     /// # Errors
-    /// If one of the servers does not answer.
+    /// If one of the servers does not reply.
     pub fn run(
         &self,
         real: &mut Peer,
         double: &mut Peer,
         progress: &mut dyn FnMut(usize),
     ) -> io::Result<Report> {
-        // The double's table, since what it does not have is no difference but a lack.
+        // Uses the double's table: a command that the double lacks is no difference.
         let table = double.table().clone();
         let generator = Generator::new(&table, &self.only);
         let mut report = Report::default();
@@ -160,7 +161,8 @@ impl Campaign {
     }
 }
 
-/// The shortest sequence that still differs; `None` if it does not do so again: a clock ticked.
+/// Returns the shortest sequence that still differs; `None` if the difference does not recur, because it was
+/// due to a clock.
 fn shortest(
     sequence: &Sequence,
     real: &mut Peer,
@@ -180,7 +182,7 @@ fn shortest(
     shrunk.compare(real, double)
 }
 
-/// What a difference looks like before it is shortened.
+/// Describes a difference before it is shortened.
 fn look(difference: &Difference, double: &Peer) -> String {
     let Some((step, theirs)) = difference.real.steps.last() else {
         return String::new();
@@ -201,7 +203,7 @@ fn look(difference: &Difference, double: &Peer) -> String {
     format!("{name} {} {}", first(theirs), first(&difference.double))
 }
 
-/// What a short difference is about: the commands that it takes, and how the last one is answered.
+/// Describes a short difference: its commands, and the reply to the last one.
 fn kind(difference: &Difference, double: &Peer) -> String {
     let steps = difference.real.steps.iter();
     let names: BTreeSet<String> = steps

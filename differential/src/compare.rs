@@ -1,5 +1,5 @@
-//! What counts as the same answer: the same bytes, but for what a clock, chance or a table without
-//! order says, as listed in `known.rs`.
+//! Decides whether two replies count as equal: they have the same bytes, except for the parts that depend on
+//! a clock, on chance or on a table without order, as listed in `known.rs`.
 
 use super::{
     dump,
@@ -11,38 +11,39 @@ use super::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the clocks of two servers may be apart, beside the time that the real one took, in milliseconds.
+/// Difference of two servers' clocks, in addition to the time that the real one took, in milliseconds.
 const SLACK_MS: i64 = 5;
-/// How far from the start of a sequence a number is taken for the present, in milliseconds.
+/// Largest distance from the start of a sequence at which a number counts as the present time, in
+/// milliseconds.
 const PRESENT_MS: i64 = 60_000;
-/// What SORT answers where a score is no number, or where an earlier number was out of range.
+/// SORT's reply if a score is not a number, or if an earlier number was out of range.
 const SCORES_REFUSED: &[u8] = b"-ERR One or more scores can't be converted into double";
-/// What two numbers for the present may be apart: they may have been rounded to seconds.
+/// Largest difference of two numbers for the present time, which may have been rounded to seconds.
 const PRESENT_APART_MS: i64 = 1_000;
 
-/// Compares what two servers send, in the course of one sequence.
+/// Compares the output of two servers in the course of one sequence.
 pub(super) struct Comparer {
     at_ms: i64,
     apart_ms: i64,
-    /// The requests of each connection that have no reply yet, and how many replies each will have.
+    /// Requests of each connection without a reply, with the number of replies that each will get.
     open: BTreeMap<u32, VecDeque<(Request, usize)>>,
-    /// The requests of each connection that wait for EXEC.
+    /// Requests of each connection that wait for EXEC.
     queued: BTreeMap<u32, Vec<Request>>,
-    /// What EXEC has just executed.
+    /// Requests that EXEC has just executed.
     executed: Vec<Request>,
-    /// Messages and confirmations of channels among its replies shift those behind them, some out of
-    /// the array.
+    /// True if messages and confirmations of channels are among the replies of EXEC: they shift later
+    /// replies, some out of the array.
     is_shifted: bool,
     /// A number out of C's range was sent, see `stale-errno` in `known.rs`.
     is_errno_stale: bool,
-    /// SORT was refused for that, so what it was to store is not there, or it stored what chance decides: nothing is
-    /// compared any more.
+    /// True after such a refusal of SORT: its result is missing or depends on chance, so nothing is compared
+    /// any more.
     is_over: bool,
     /// A command for sets was sent, see `order` in `known.rs`.
     has_sets: bool,
     /// The same for sorted sets.
     has_sorted_sets: bool,
-    /// Nodes of lists were given another size, see `nodes` in `known.rs`.
+    /// The size of list nodes was changed, see `nodes` in `known.rs`.
     are_nodes_resized: bool,
 }
 
@@ -57,8 +58,8 @@ struct Lenience {
 }
 
 impl Comparer {
-    /// For a sequence that the real server began at `at_ms` and for which it took `took_ms`. The
-    /// double's clock stands still meanwhile.
+    /// Makes a comparer for a sequence that the real server started at `at_ms` and that took it `took_ms`.
+    /// The double's clock stands still meanwhile.
     pub(super) fn new(at_ms: i64, took_ms: i64) -> Self {
         Self {
             at_ms,
@@ -75,7 +76,7 @@ impl Comparer {
         }
     }
 
-    /// Whether two servers sent the same after a request.
+    /// Returns true if two servers sent equal output after a request.
     pub(super) fn agree(
         &mut self,
         table: &Table,
@@ -110,7 +111,7 @@ impl Comparer {
         agree && real.len() == double.len()
     }
 
-    /// The request that a reply is to; none for a message.
+    /// Returns the request to which a reply belongs; an empty one for a message.
     fn request_of(&mut self, output: &Output) -> Request {
         let open = self.open.entry(output.connection).or_default();
         let is_confirmation = message_word(&output.reply).ends_with("subscribe");
@@ -163,7 +164,7 @@ impl Comparer {
         if name == "exec" {
             queued.clear();
         }
-        // The Lua binding gives a text, in which half a character is no character.
+        // The Lua binding passes text, in which an incomplete character is invalid.
         if real.reply.starts_with(b"-ERR Error compiling script") {
             return String::from_utf8_lossy(&real.reply).as_bytes() == double.reply;
         }
@@ -176,7 +177,7 @@ impl Comparer {
         }
     }
 
-    /// Notes whether the reply to EXEC has more in it than replies.
+    /// Records whether the reply to EXEC contains more than replies.
     fn note_shift(&mut self, table: &Table, reply: &[u8]) {
         let is_message = |value: &Value| value.kind() == b'>';
         let confirms = |it: &Request| table.name_of(it).ends_with("subscribe");
@@ -184,15 +185,16 @@ impl Comparer {
             || Value::parse(reply).is_some_and(|it| it.members().iter().any(is_message));
     }
 
-    /// Whether it may be the reply to any request of a transaction, where messages or confirmations
-    /// have shifted them.
+    /// Returns true if the value may be the reply to any request of a transaction, because messages or
+    /// confirmations have shifted the replies.
     fn allows_shifted(&self, table: &Table, real: &Value, double: &Value) -> bool {
         let mut executed = self.executed.iter();
         self.is_shifted && executed.any(|it| self.lenience(table, it).allows(real, double))
     }
 
-    /// True for a SORT that does not compare the elements themselves: those of a set come in an order of chance, all
-    /// of them or those that compare equal; those of a sorted set only if they compare equal.
+    /// Returns true for a SORT that does not compare the elements themselves. The elements of a set come in
+    /// random order, all of them or those that compare equal; those of a sorted set only if they compare
+    /// equal.
     fn leaves_order_to_chance(&self, name: &str, request: &[Vec<u8>]) -> bool {
         let has = |word: &str| {
             let mut words = request.iter();
@@ -222,7 +224,7 @@ impl Comparer {
                     How::Unordered
                 })
             }
-            // Where an iteration goes on from is not the same place.
+            // Cursors in the middle of an iteration cannot be compared.
             Some(How::Cursor { .. }) if !is_start(if name == "scan" { 1 } else { 2 }) => {
                 Some(How::Kind)
             }
@@ -230,7 +232,7 @@ impl Comparer {
         };
         Lenience {
             how,
-            // Scripts answer maps without order in RESP3.
+            // Scripts return maps in random order in RESP3.
             is_unordered: table.row(request).is_some_and(|row| row.is_unordered),
             are_nodes_resized: self.are_nodes_resized,
             at_ms: self.at_ms,
@@ -274,7 +276,7 @@ impl Lenience {
                 }
                 match self.how {
                     Some(How::Pairs) if real.len() % 2 == 0 => self.same_members(&real, &double, 2),
-                    // The cursor and the list of what was found are in order, the list is not.
+                    // The cursor and the list of members are in order; the members are not.
                     Some(How::Cursor { each })
                         if !real.iter().any(|it| !it.members().is_empty()) =>
                     {
@@ -297,7 +299,7 @@ impl Lenience {
             .all(|(real, double)| self.alike(real, double))
     }
 
-    /// The same members in any order, so many at a time.
+    /// Compares members in any order, in groups of `each`.
     fn same_members(self, real: &[&Value], double: &[&Value], each: usize) -> bool {
         let mut left: Vec<&[&Value]> = double.chunks(each).collect();
         real.chunks(each).all(|wanted| {
@@ -306,7 +308,7 @@ impl Lenience {
         })
     }
 
-    /// The members without the fields that are not looked at.
+    /// Returns the members without the ignored fields.
     fn kept<'v>(&self, members: &'v [Value]) -> Vec<&'v Value> {
         let Some(How::Without(names)) = self.how else {
             return members.iter().collect();
@@ -327,7 +329,7 @@ impl Lenience {
         kept
     }
 
-    /// True if two dumps are those of streams that differ only as two clocks do.
+    /// Returns true if two dumps of streams differ only by the clocks.
     fn same_stream(self, real: &[u8], double: &[u8]) -> bool {
         match (stream_dump::words(real), stream_dump::words(double)) {
             (Some(real), Some(double)) => {
@@ -339,7 +341,7 @@ impl Lenience {
         }
     }
 
-    /// Whether two numbers differ only as two clocks do.
+    /// Returns true if two numbers differ only by the clocks.
     fn same_time(self, real: &[u8], double: &[u8]) -> bool {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
         if let (Some(How::Clock { per_second }), Some(real @ 0..), Some(double @ 0..)) =
@@ -358,8 +360,8 @@ impl Lenience {
     }
 }
 
-/// The milliseconds in a text that names the present: as such, in seconds or microseconds, or as the id
-/// of an entry of a stream.
+/// Returns the milliseconds in a text that is the present time: in milliseconds, seconds or microseconds, or
+/// as the id of a stream entry.
 fn present(text: &[u8], at_ms: i64) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let number = match text.split_once('-') {
@@ -375,7 +377,7 @@ fn present(text: &[u8], at_ms: i64) -> Option<i64> {
     scales.into_iter().flatten().find(is_near)
 }
 
-/// How many replies a request has unless it is refused.
+/// Returns the number of replies to a request that is not refused.
 fn confirmations(name: &str, request: &[Vec<u8>]) -> usize {
     if name.ends_with("subscribe") {
         request.len().saturating_sub(1).max(1)
@@ -384,7 +386,7 @@ fn confirmations(name: &str, request: &[Vec<u8>]) -> usize {
     }
 }
 
-/// The first word of a message or of a confirmation of channels; empty for other replies.
+/// Returns the first word of a message or of a confirmation of channels; empty for other replies.
 fn message_word(reply: &[u8]) -> String {
     let value = Value::parse(reply);
     let first = value.as_ref().and_then(|it| it.members().first()?.text());
@@ -394,8 +396,8 @@ fn message_word(reply: &[u8]) -> String {
     if is_one { word } else { String::new() }
 }
 
-/// Whether a script or argument holds a number that C may call out of range: of many digits, or with a
-/// long exponent.
+/// Returns true if a script or argument contains a number that may be out of C's range: with many digits, or
+/// a long exponent.
 fn is_beyond_c(argument: &[u8]) -> bool {
     let digits = |text: &[u8]| text.iter().take_while(|it| it.is_ascii_digit()).count();
     let exponent = |text: &[u8]| match text {
@@ -408,7 +410,7 @@ fn is_beyond_c(argument: &[u8]) -> bool {
     })
 }
 
-/// True for a SORT that stores its result.
+/// Returns true for a SORT that stores its result.
 fn stores(request: &[Vec<u8>]) -> bool {
     let is_sort = request
         .first()
@@ -416,7 +418,7 @@ fn stores(request: &[Vec<u8>]) -> bool {
     is_sort && request.iter().any(|it| it.eq_ignore_ascii_case(b"store"))
 }
 
-/// Whether a request sets how many elements of a list stand together, be it within a script.
+/// Returns true if a request changes the node size of lists, also within a script.
 fn resizes_nodes(request: &[Vec<u8>]) -> bool {
     let names = ["list-max-listpack-size", "list-max-ziplist-size"];
     let text = request.join(&b' ').to_ascii_lowercase();
@@ -424,13 +426,13 @@ fn resizes_nodes(request: &[Vec<u8>]) -> bool {
     !text.starts_with("config get ") && names.iter().any(|name| text.contains(name))
 }
 
-/// Whether a request is a script that answers what HGETALL gives.
+/// Returns true if a request is a script that returns the result of HGETALL.
 fn is_script_for_pairs(name: &str, request: &[Vec<u8>]) -> bool {
     let text = request.get(1).map(|text| String::from_utf8_lossy(text));
     matches!(name, "eval" | "eval_ro") && text.is_some_and(|text| text.contains("HGETALL"))
 }
 
-/// Whether SORT refuses its scores, be it within a transaction.
+/// Returns true if SORT refuses its scores, also within a transaction.
 fn refuses(outputs: &[Output]) -> bool {
     let mut windows = outputs
         .iter()
@@ -438,8 +440,7 @@ fn refuses(outputs: &[Output]) -> bool {
     windows.any(|it| it == SCORES_REFUSED)
 }
 
-/// The same with what several patterns have let through of one message in the order of the patterns:
-/// they have none.
+/// Sorts the messages that several patterns of a connection matched: Redis sends them in no defined order.
 fn by_pattern(outputs: &[Output]) -> Vec<Output> {
     let message = |output: &Output| {
         let value = Value::parse(&output.reply)?;
@@ -455,7 +456,7 @@ fn by_pattern(outputs: &[Output]) -> Vec<Output> {
     outputs
 }
 
-/// Messages in an order of their own, without the numbers at their ends.
+/// Sorts messages, and removes the numbers at their ends.
 fn messages(outputs: &[Output]) -> Vec<(u32, Vec<Value>)> {
     let message = |output: &Output| {
         let value = Value::parse(&output.reply);
@@ -480,7 +481,7 @@ fn same_kind(real: &Value, double: &Value) -> bool {
     }
 }
 
-/// Whether a reply of SCAN is all there is.
+/// Returns true if a reply of SCAN is complete.
 fn is_whole(reply: &Value) -> bool {
     let cursor = reply.members().first();
     cursor.is_none_or(|cursor| cursor.text() == Some(b"0"))
@@ -513,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clocks_chance_and_order_are_forgiven() {
+    fn only_clocks_chance_and_order_may_differ() {
         let double = Peer::double().expect("a double");
         let table = double.table();
         for (line, real, double, expected) in [
@@ -684,7 +685,7 @@ mod tests {
             "*2\r\n:1000\r\n+a\r\n",
             "*2\r\n:1001\r\n+a\r\n"
         ));
-        // What stands beside confirmations may be any of the replies, but one of them.
+        // A value beside confirmations may be any of the replies, but must be one of them.
         assert!(exec("time", "*2\r\n+a\r\n+b\r\n", "*2\r\n+a\r\n+c\r\n"));
         assert!(!exec(
             "subscribe c",

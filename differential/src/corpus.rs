@@ -1,5 +1,5 @@
-//! The text form of sequences with the replies of a server: the lines of a transcript, so that a
-//! case that was found can become one.
+//! The text form of sequences with the replies of a server. It has the lines of a transcript, so a case can
+//! become a transcript.
 
 use super::{
     sequence::{Difference, Output, Played, Step},
@@ -45,7 +45,7 @@ fn write_outputs(outputs: &[Output], sign: char, text: &mut String) {
     }
 }
 
-/// A sequence with its replies, as a transcript.
+/// Formats a sequence with its replies as a transcript.
 pub fn transcript(played: &Played) -> String {
     let mut text = String::new();
     for (step, outputs) in &played.steps {
@@ -64,8 +64,8 @@ pub fn transcript(played: &Played) -> String {
 }
 
 impl Difference {
-    /// As a transcript: what the real server sends begins with `<`, after the last request what the
-    /// double sends with `|`.
+    /// Formats the difference as a transcript: output of the real server starts with `<`, the double's output
+    /// after the last request with `|`.
     pub fn transcript(&self) -> String {
         let mut text = transcript(&self.real);
         write_outputs(&self.double, '|', &mut text);
@@ -76,7 +76,7 @@ impl Difference {
     }
 }
 
-/// Recorded sequences as one text.
+/// Formats recorded sequences as one text.
 pub fn write_corpus(recorded: &[Played]) -> String {
     let mut text = String::from(
         "# Generated requests with the replies of a real server; UPDATE=1 records them anew.\n",
@@ -92,7 +92,7 @@ pub fn write_corpus(recorded: &[Played]) -> String {
     text
 }
 
-/// Reads what [`write_corpus`] wrote, or a transcript of that form; `None` when it is malformed.
+/// Reads the result of [`write_corpus`], or a transcript of that form; `None` if it is malformed.
 pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
     let mut recorded: Vec<Played> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -144,7 +144,7 @@ pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
     Some(recorded)
 }
 
-/// Adds a line to the reply that it continues, or begins a new one.
+/// Adds a line to the reply that it continues, or starts a new reply.
 fn add_line(outputs: &mut Vec<Output>, connection: u32, line: &[u8]) {
     let is_whole = |reply: &[u8]| super::frame::reply_len(reply) == Some(reply.len());
     match outputs.last_mut() {

@@ -1,5 +1,5 @@
-//! What was sent and what was accepted: every row of the table, every option that it has, over both
-//! protocols, and every kind of mistake. Says nothing about whether the replies were right.
+//! Coverage of the command table: every row, every option, over both protocols, and every kind of mistake. It
+//! does not say whether replies were right.
 
 use super::{
     generate::Drawn,
@@ -9,8 +9,8 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What has to be accepted at least once: a row, an argument that may be left out or is one of
-/// several, or an argument given several times. Rows and arguments by their numbers.
+/// An item that has to be accepted at least once: a row, an argument that is optional or one of several, or a
+/// repeated argument. Rows and arguments are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Feature {
     Row(usize),
@@ -18,12 +18,12 @@ pub(super) enum Feature {
     Repeated(usize, usize),
 }
 
-/// How often something was sent over RESP2 and RESP3, and how often the reply was no error.
+/// Number of requests over RESP2 and RESP3, and number of those whose reply was no error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How often it was sent, over RESP2 and over RESP3.
+    /// Number of requests over RESP2 and over RESP3.
     pub sent: [u64; 2],
-    /// How often the reply was no error.
+    /// Number of those whose reply was no error.
     pub accepted: [u64; 2],
 }
 
@@ -34,7 +34,7 @@ impl Tally {
         self.accepted[at] += u64::from(is_accepted);
     }
 
-    /// What it lacks, in words; `None` if nothing.
+    /// Describes the missing coverage; `None` if it is complete.
     pub(super) fn lack(&self) -> Option<&'static str> {
         match (self.sent, self.accepted) {
             ([0, 0], _) => Some("never sent"),
@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-/// What has been generated and played.
+/// Coverage of the sequences that were played.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     tallies: BTreeMap<Feature, Tally>,
@@ -56,7 +56,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Counts what a sequence had, and how the server took it.
+    /// Adds a sequence and its replies.
     pub fn add(&mut self, table: &Table, drawn: &Drawn, played: &Played) {
         for (mistake, count) in &drawn.mistakes {
             *self.mistakes.entry(*mistake).or_default() += count;
@@ -98,7 +98,7 @@ impl Coverage {
         }
     }
 
-    /// Counts what another one has, too.
+    /// Adds another coverage.
     pub fn merge(&mut self, other: &Self) {
         for (feature, tally) in &other.tallies {
             let sum = self.tallies.entry(*feature).or_default();
@@ -116,14 +116,14 @@ impl Coverage {
         self.tallies.get(&feature).copied().unwrap_or_default()
     }
 
-    /// The mistakes that were never made.
+    /// Returns the mistakes that were never made.
     pub(super) fn unmade(&self) -> impl Iterator<Item = Mistake> {
         let all = Mistake::ALL.into_iter();
         all.filter(|it| !self.mistakes.contains_key(it))
     }
 }
 
-/// Whether a request was executed: it may also be refused, or wait for EXEC.
+/// Returns true if a request was executed: it may also be refused, or wait for EXEC.
 fn is_accepted(reply: &[u8]) -> bool {
     !reply.starts_with(b"-") && reply != b"+QUEUED\r\n"
 }

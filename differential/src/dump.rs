@@ -1,26 +1,26 @@
-//! What DUMP gives of a set or a hash that is a table, and FUNCTION DUMP of several libraries: the same members stand in
-//! it in an order of chance, so it is compared member by member.
+//! DUMP of a set or a hash that is a table, and FUNCTION DUMP of several libraries. Their members are in
+//! random order, so they are compared one by one.
 
-/// Sets and hashes that are tables, and lists, as the first byte of what DUMP gives says.
+/// Types by the first byte of a DUMP: sets and hashes that are tables, and lists.
 const SET: u8 = 2;
 const HASH: u8 = 4;
 const LIST: u8 = 18;
-/// Before each library of FUNCTION DUMP.
+/// Byte before each library of FUNCTION DUMP.
 const LIBRARY: u8 = 0xf5;
-/// The version and the checksum at the end.
+/// Length of the version and the checksum at the end.
 const FOOTER_LEN: usize = 10;
 const VERSION_LEN: usize = 2;
 
-/// What stands before the members of a table, the members in order of their bytes, and the version.
+/// The bytes before the members of a table, the sorted members, and the version.
 type Parts<'a> = (&'a [u8], Vec<&'a [u8]>, &'a [u8]);
 
-/// Whether two texts of DUMP mean the same: byte for byte, but for the order of a table and the
+/// Returns true if two dumps mean the same: they have the same bytes, except for the order of a table and the
 /// checksum, which depends on it.
 pub(super) fn same(real: &[u8], double: &[u8]) -> bool {
     real == double || members(real).is_some_and(|it| Some(it) == members(double))
 }
 
-/// Whether both are lists, in nodes.
+/// Returns true if both are lists in nodes.
 pub(super) fn are_lists(real: &[u8], double: &[u8]) -> bool {
     [real, double].iter().all(|it| it.first() == Some(&LIST))
 }
@@ -58,7 +58,8 @@ fn libraries(mut rest: &[u8]) -> Option<Vec<&[u8]>> {
     rest.is_empty().then_some(libraries)
 }
 
-/// A length, and how many bytes it takes; none for a string that is written as a number or compressed.
+/// Returns a length, and the number of bytes that it takes; none for a string that is written as a number or
+/// compressed.
 fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     let &first = bytes.first()?;
     let low = usize::from(first & 0x3f);
@@ -73,7 +74,7 @@ fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// How many bytes a string takes, with its length.
+/// Returns the number of bytes that a string takes, including its length.
 fn string_len(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         0xc0 => Some(2),
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_stand_in_any_order() {
+    fn libraries_may_come_in_any_order() {
         let one = b"\xf5\x01a\xf5\x02bb\x0a\0checksum";
         let other = b"\xf5\x02bb\xf5\x01a\x0a\0muskcech";
         let different = b"\xf5\x02bc\xf5\x01a\x0a\0muskcech";
@@ -101,7 +102,7 @@ mod tests {
         assert!(!same(one, different));
     }
 
-    /// As 7.0.15 writes it, with a checksum that is not looked at.
+    /// A dump in the form of 7.0.15, with a checksum that is ignored.
     fn dump(kind: u8, count: u8, members: &[&[u8]], checksum: u8) -> Vec<u8> {
         let mut text = vec![kind, count];
         text.extend(members.concat());
@@ -118,7 +119,7 @@ mod tests {
         assert!(same(&hash, &dump(HASH, 3, &[squeezed, b, a], 2)));
         assert!(!same(&hash, &dump(HASH, 3, &[a, b, b], 2)));
         assert!(!same(&hash, &dump(HASH, 2, &[a, b], 2)));
-        // A field does not go with the value of another one.
+        // A field must not move to the value of another one.
         let swapped: &[u8] = b"\x01a\x03xyz\x01b\xc0\x07";
         assert!(!same(
             &dump(HASH, 2, &[a, b], 1),
@@ -126,7 +127,7 @@ mod tests {
         ));
         let (x, y): (&[u8], &[u8]) = (b"\x01x", b"\xc1\x00\x10");
         assert!(same(&dump(SET, 2, &[x, y], 1), &dump(SET, 2, &[y, x], 2)));
-        // A list has one too; its nodes are another matter.
+        // Lists have an order; their nodes are compared elsewhere.
         let lists = [[x, y], [y, x]].map(|members| dump(LIST, 2, &members, 1));
         assert!(!same(&lists[0], &lists[1]) && are_lists(&lists[0], &lists[1]));
         assert!(!are_lists(&lists[0], &hash) && !are_lists(&[], &lists[1]));

@@ -1,6 +1,6 @@
-//! Where one reply ends in a stream of bytes, and its parts, in RESP2 and RESP3. Knows no meaning.
+//! Finds the end of a reply in a stream of bytes, and its parts, in RESP2 and RESP3. It knows no commands.
 
-/// The length of the first whole reply in `bytes`; `None` until there is one.
+/// Returns the length of the first complete reply in `bytes`; `None` until there is one.
 pub(super) fn reply_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut missing = 1_usize;
@@ -12,7 +12,7 @@ pub(super) fn reply_len(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Length of a reply without its members, and the number of its members.
+/// Returns the length of a reply without its members, and the number of its members.
 fn element_len(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (kind, text) = (bytes[0], bytes.get(1..end).unwrap_or_default());
@@ -34,10 +34,10 @@ fn element_len(bytes: &[u8]) -> Option<(usize, usize)> {
     (bytes.len() >= len).then_some((len, members))
 }
 
-/// Moves push frames that stand among the members of the first whole reply behind it.
+/// Moves push frames from among the members of the first complete reply to behind it.
 ///
-/// Redis before 7.2 writes them there if a command tells its own connection of an event before it has
-/// written all of its reply, as ZPOPMIN does. Confirmations of channels stay: they are replies within EXEC.
+/// Redis before 7.2 writes them there if a command pushes an event to its own connection before it has
+/// written its whole reply, as ZPOPMIN does. Confirmations of channels stay: they are replies within EXEC.
 pub(super) fn move_pushes_out(bytes: &mut [u8]) {
     let (mut reply, mut pushes) = (Vec::new(), Vec::new());
     let (mut at, mut missing) = (0, 1_usize);
@@ -69,7 +69,7 @@ pub(super) fn move_pushes_out(bytes: &mut [u8]) {
     bytes[..at].copy_from_slice(&reply);
 }
 
-/// True for a message, as opposed to a confirmation.
+/// Returns true for a message, false for a confirmation.
 fn is_message(frame: &[u8]) -> bool {
     let value = Value::parse(frame);
     let word = value.as_ref().and_then(|it| it.members().first()?.text());
@@ -78,7 +78,7 @@ fn is_message(frame: &[u8]) -> bool {
     })
 }
 
-/// The same reply with the members of every array, set and map in order of their bytes.
+/// Returns the reply with the members of every array, set and map in order of their bytes.
 pub(super) fn sorted(reply: &[u8]) -> Vec<u8> {
     let Some(end) = reply.windows(2).position(|two| two == b"\r\n") else {
         return reply.to_vec();
@@ -107,17 +107,17 @@ pub(super) fn sorted(reply: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A reply in its parts.
+/// A parsed reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Anything without members: its first byte, and its text unless it is nil.
+    /// A value without members: its first byte, and its text unless it is nil.
     Scalar(u8, Option<Vec<u8>>),
-    /// Anything with members: its first byte, and the members; those of a map one after the other.
+    /// A value with members: its first byte, and the members; keys and values of a map alternate.
     Group(u8, Vec<Self>),
 }
 
 impl Value {
-    /// Reads one whole reply; `None` if it is none.
+    /// Parses a complete reply; `None` if it is not one.
     pub(super) fn parse(reply: &[u8]) -> Option<Self> {
         let (value, rest) = Self::split(reply)?;
         rest.is_empty().then_some(value)
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub(super) fn text(&self) -> Option<&[u8]> {
         match self {
             Self::Scalar(_, text) => text.as_deref(),
@@ -161,14 +161,14 @@ impl Value {
         }
     }
 
-    /// Its first byte.
+    /// Returns the first byte.
     pub(super) fn kind(&self) -> u8 {
         match self {
             Self::Scalar(kind, _) | Self::Group(kind, _) => *kind,
         }
     }
 
-    /// The members of a group; none of a scalar.
+    /// Returns the members of a group; none for a scalar.
     pub(super) fn members(&self) -> &[Self] {
         match self {
             Self::Scalar(..) => &[],
@@ -176,7 +176,7 @@ impl Value {
         }
     }
 
-    /// What stands behind this name in a map, or in an array of names and values.
+    /// Returns the value for a name in a map, or in an array of names and values.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         let mut pairs = self.members().chunks_exact(2);
         let pair = pairs.find(|pair| pair[0].text() == Some(name.as_bytes()))?;

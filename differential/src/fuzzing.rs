@@ -6,13 +6,13 @@ use redouble::{
     resp::{Decoder, Limits, OwnedRequest, Protocol, Reply, encode},
 };
 
-/// Requests of one input that are run; more only takes longer.
+/// Number of requests of one input that are run.
 const REQUESTS_MAX: usize = 200;
-/// A script of fuzzed text may not take long, nor much memory.
+/// Instruction limit of a fuzzed script.
 const INSTRUCTIONS_MAX: u64 = 200_000;
 const SCRIPT_BYTES_MAX: usize = 8 << 20;
 
-/// What came out of a decoder: requests, then perhaps an error.
+/// Output of a decoder: requests, followed by an error if there is one.
 type Decoded = (Vec<Vec<Vec<u8>>>, Option<String>);
 
 fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>, limits: &Limits) -> Decoded {
@@ -40,10 +40,10 @@ fn decode_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>, limits: &Limits) ->
     (requests, None)
 }
 
-/// Any bytes, in whatever pieces they come, give the same requests and the same error.
+/// Decodes the same bytes in different pieces; requests and errors must be equal.
 ///
 /// # Panics
-/// If they do not.
+/// If they differ.
 pub fn decode(input: &[u8]) {
     let Some((&first, bytes)) = input.split_first() else {
         return;
@@ -61,10 +61,10 @@ pub fn decode(input: &[u8]) {
     assert_eq!(whole, pieces, "in pieces of {size}");
 }
 
-/// Requests written down and read again are the same; so is what an inline request says.
+/// Encodes requests and decodes them again; inline requests too.
 ///
 /// # Panics
-/// If they are not.
+/// If they differ.
 pub fn round_trip(input: &[u8]) {
     let requests: Vec<Vec<&[u8]>> = input
         .split(|byte| *byte == 0xff)
@@ -154,11 +154,11 @@ impl Rig {
     }
 }
 
-/// Bytes as a sequence of commands on a node: no panic, whole replies, counts that agree, and the
-/// same bytes give the same output on a fresh node.
+/// Runs bytes as commands on a node. The node must not panic, replies must be complete, counts must agree,
+/// and a fresh node must give the same output for the same bytes.
 ///
 /// # Panics
-/// If not.
+/// If a rule is broken.
 pub fn commands(input: &[u8]) {
     let first = run_commands(input);
     let second = run_commands(input);
@@ -203,7 +203,7 @@ fn run_commands(input: &[u8]) -> Vec<u8> {
         match outcome {
             Outcome::Reply(reply) => rig.write(&reply, protocol),
             Outcome::Silent => {}
-            // An endless script: only its end, by a kill, makes the node usable again.
+            // An endless script: the node is usable again only after a kill.
             Outcome::Parked => break,
         }
         let mut is_closed = false;
@@ -230,7 +230,7 @@ fn run_commands(input: &[u8]) -> Vec<u8> {
     rig.written
 }
 
-/// DBSIZE, KEYS and the view from outside agree, once nothing that has expired is left.
+/// Checks that DBSIZE, KEYS and the inspected data agree, once no expired key is left.
 fn check_counts(rig: &mut Rig) {
     rig.pass(0);
     let Ok(conn) = rig.engine.connect("127.0.0.1:3", rig.now) else {
@@ -247,15 +247,15 @@ fn check_counts(rig: &mut Rig) {
             }
         };
         let name = db.to_string();
-        // With a password, or beside an endless script, nothing is answered.
+        // After AUTH is required, or beside an endless script, requests get no useful reply.
         if ask(&["SELECT", &name]) != Some(Reply::Ok) {
             return;
         }
         let Some(Reply::Array(keys)) = ask(&["KEYS", "*"]) else {
             panic!("KEYS answers an array");
         };
-        assert_eq!(keys.len(), live.len(), "KEYS and the view from outside");
-        // SCAN removes what has expired, so that DBSIZE counts live keys only.
+        assert_eq!(keys.len(), live.len(), "KEYS and the inspected data");
+        // SCAN removes expired keys, so that DBSIZE counts live keys only.
         let found = match ask(&["SCAN", "0", "COUNT", "1000000"]) {
             Some(Reply::Array(parts)) => match &parts[..] {
                 [_, Reply::Array(found)] => found.len(),
@@ -263,7 +263,7 @@ fn check_counts(rig: &mut Rig) {
             },
             other => panic!("SCAN answers an array, not {other:?}"),
         };
-        assert_eq!(found, live.len(), "SCAN and the view from outside");
+        assert_eq!(found, live.len(), "SCAN and the inspected data");
         assert_eq!(ask(&["DBSIZE"]), Some(Reply::Int(live.len() as i64)));
     }
     rig.engine.disconnect(conn);

@@ -1,5 +1,5 @@
-//! Random sequences of requests for every row of a command table, with every option that it has,
-//! right and wrong. A row that is added to the table is drawn without a change here.
+//! Random sequences of requests for every row of a command table, with all of its options, valid and invalid.
+//! A new row of the table needs no change here.
 
 use super::{
     coverage::{Coverage, Feature, Tally},
@@ -13,26 +13,26 @@ use super::{
 use redouble::engine::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Connections of one sequence at most, as many as are alive at a time.
+/// Largest number of open connections of one sequence.
 const CONNECTIONS_MAX: usize = 3;
 
-/// How many sequences of a hundred have requests that go out together, and how many requests of a hundred
-/// wait there for the next one.
+/// Percentage of sequences with requests that share a write, and percentage of requests there that wait for
+/// the next one.
 const BATCHES: usize = 40;
 const HELD: usize = 40;
 
-/// What shows the events of all keys, the connection's own ones among its replies.
+/// Requests that subscribe to the events of all keys, which the connection's own requests cause too.
 const LISTEN: [&str; 2] = [
     "CONFIG SET notify-keyspace-events KEA",
     "PSUBSCRIBE __key*__:*",
 ];
 
-/// A sequence, and what it was drawn for.
+/// A sequence, and the features for which it was drawn.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// The requests.
     pub sequence: Sequence,
-    /// What each of them has that counts; nothing where a mistake was made.
+    /// Features of each request; none if a mistake was made.
     pub(super) features: Vec<Vec<Feature>>,
     pub(super) mistakes: BTreeMap<Mistake, u64>,
 }
@@ -41,14 +41,14 @@ pub struct Drawn {
 #[derive(Debug)]
 pub struct Generator<'a> {
     pub(super) table: &'a Table,
-    /// Rows that are sent, by the group that they belong to.
+    /// Rows that are sent, by group.
     groups: BTreeMap<&'a str, Vec<usize>>,
-    /// All that is to be drawn, in an order of its own.
+    /// All features, in a shuffled order.
     features: Vec<Feature>,
 }
 
 impl<'a> Generator<'a> {
-    /// For all rows of a table that can be compared, or those of them whose names contain `only`.
+    /// Makes a generator for all comparable rows of a table, or those whose names contain `only`.
     pub fn new(table: &'a Table, only: &str) -> Self {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut features = Vec::new();
@@ -62,7 +62,7 @@ impl<'a> Generator<'a> {
             features.extend(options(row).map(|it| Feature::Given(at, it)));
             features.extend(repeated(row).map(|it| Feature::Repeated(at, it)));
         }
-        // Neighbours would make sequences of one command.
+        // Neighbouring features would give sequences of a single command.
         let mut source = Source(Rng::for_component(0, "features"));
         source.shuffle(&mut features);
         Self {
@@ -72,12 +72,13 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// How many sequences of so many requests draw every feature, whatever the first seed.
+    /// Returns the number of sequences, with `requests` requests each, that draw every feature, for any first
+    /// seed.
     pub fn enough(&self, requests: usize) -> u64 {
         self.features.len().div_ceil(forced(requests).max(1)) as u64
     }
 
-    /// The sequence of a seed, with about so many requests.
+    /// Draws the sequence of a seed, with about `requests` requests.
     pub fn sequence(&self, seed: u64, requests: usize) -> Drawn {
         let draw = Draw::new(self, seed);
         if self.features.is_empty() {
@@ -86,8 +87,8 @@ impl<'a> Generator<'a> {
         draw.sequence(seed, requests)
     }
 
-    /// What is lacking for a full coverage, by name: rows and options that were not sent and accepted
-    /// over both protocols, and mistakes that were not made.
+    /// Returns the names of missed items: rows and options that were not sent and accepted over both
+    /// protocols, and mistakes that were not made.
     pub fn missed(&self, coverage: &Coverage) -> Vec<String> {
         let lack = |feature: &Feature| {
             let name = self.name(*feature);
@@ -106,7 +107,7 @@ impl<'a> Generator<'a> {
         missed
     }
 
-    /// How often each row and option was sent and accepted, by name.
+    /// Returns the counts of each row and option, by name.
     pub fn tallies(&self, coverage: &Coverage) -> Vec<(String, Tally)> {
         let tally = |feature: &Feature| (self.name(*feature), coverage.of(*feature));
         let mut tallies: Vec<_> = self.features.iter().map(tally).collect();
@@ -114,7 +115,7 @@ impl<'a> Generator<'a> {
         tallies
     }
 
-    /// The names of the commands that it sends.
+    /// Returns the names of the commands that it sends.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let rows = self.groups.values().flatten();
         rows.map(|row| &*self.table.rows[*row].name)
@@ -132,12 +133,12 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// Of so many requests, those that are drawn for a feature.
+/// Returns the number of requests that are drawn for a feature.
 fn forced(requests: usize) -> usize {
     requests / 2
 }
 
-/// Arguments that may be left out, and those that are one of several.
+/// Returns the optional arguments, and those that are one of several.
 fn options(row: &Row) -> impl Iterator<Item = usize> {
     let optional = |it: &&Argument| it.optional && !is_given(row, it);
     let optional = row
@@ -182,7 +183,7 @@ impl Source {
     }
 }
 
-/// A connection as the generator sees it.
+/// State of a connection.
 #[derive(Debug)]
 struct Live {
     number: u32,
@@ -190,7 +191,7 @@ struct Live {
     queues: bool,
 }
 
-/// One sequence in the making. How a single request is drawn stands in `request.rs`.
+/// One sequence in progress. `request.rs` draws a single request.
 #[derive(Debug)]
 pub(super) struct Draw<'a, 'g> {
     pub(super) generator: &'a Generator<'g>,
@@ -199,18 +200,18 @@ pub(super) struct Draw<'a, 'g> {
     features: Vec<Vec<Feature>>,
     mistakes: BTreeMap<Mistake, u64>,
     live: Vec<Live>,
-    /// Connections so far, those that have ended among them.
+    /// Number of connections so far, including closed ones.
     connections: u32,
-    /// The row that is drawn, and what the request has that counts.
+    /// The row that is drawn, and the features of the request.
     pub(super) row: usize,
     pub(super) used: Vec<Feature>,
-    /// It is meant to be accepted: no value that is none of its type, no key of another type.
+    /// True if the request should be accepted: all values and keys have the right type.
     pub(super) is_careful: bool,
-    /// How many keys a number before them has promised.
+    /// Number of keys that a preceding count has announced.
     pub(super) linked: Option<usize>,
 }
 
-/// What a request is drawn for: an option to give, and whether twice.
+/// The option for which a request is drawn, and whether it is given twice.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted {
     pub(super) id: Option<usize>,
@@ -246,7 +247,7 @@ impl<'a, 'g> Draw<'a, 'g> {
         }
     }
 
-    /// Lets some requests go out together with the next one of their connection.
+    /// Makes some requests share a write with the next one of their connection.
     fn batch(&mut self, seed: u64) {
         let mut source = Source(Rng::for_component(seed, "batches"));
         if !source.percent(BATCHES) {
@@ -257,7 +258,8 @@ impl<'a, 'g> Draw<'a, 'g> {
         for step in self.steps.iter_mut().rev() {
             let name = step.request.first().map(|name| name.to_ascii_lowercase());
             let name = name.unwrap_or_default();
-            // How many replies these have, or where those of a transaction stand, is not known beforehand.
+            // The number of these replies, or the position of replies in a transaction, is not known
+            // beforehand.
             let is_single = !name.ends_with(b"unsubscribe");
             let may_share = next.insert(step.connection, is_single) == Some(true);
             let waits = source.percent(HELD);
@@ -342,13 +344,13 @@ impl<'a, 'g> Draw<'a, 'g> {
         }
     }
 
-    /// One or two groups that most requests come from, so that they meet.
+    /// Returns one or two groups from which most requests come, so that they meet on the same keys.
     fn themes(&mut self) -> Vec<&'static str> {
         let groups: Vec<&str> = self.generator.groups.keys().copied().collect();
         let count = 1 + self.source.below(2);
         let drawn = (0..count).map(|_| groups[self.source.below(groups.len())]);
         let drawn: Vec<&str> = drawn.collect();
-        // The names of groups live as long as the table; the list of keys knows the same names.
+        // The names of groups live as long as the table; the list of keys has the same names.
         let names = SETUP.iter().map(|(group, _)| *group);
         names.filter(|name| drawn.contains(name)).collect()
     }
@@ -414,10 +416,11 @@ mod tests {
     use crate::Peer;
     use redouble_conformance::backend::redis_server;
 
-    /// How often every row and option is drawn.
+    /// Number of draws of every row and option.
     const ROUNDS: u64 = 50;
 
-    /// The table of a real server if there is one: it has rows that the double does not have yet.
+    /// Returns the double's table, and a real server's table if there is one: it has rows that the double
+    /// lacks.
     fn tables() -> Vec<Table> {
         let mut tables = vec![Peer::double().expect("a double").table().clone()];
         if let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") {
@@ -428,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn some_requests_wait_for_the_next_one_and_none_for_ever() {
+    fn some_requests_wait_for_the_next_one_and_none_forever() {
         let double = Peer::double().expect("a double");
         let generator = Generator::new(double.table(), "");
         let (mut held, mut all) = (0, 0);
@@ -447,7 +450,7 @@ mod tests {
         assert!(held * 10 > all && held * 4 < all, "{held} of {all}");
     }
 
-    /// What the double lacks is drawn well enough for the day when it has it.
+    /// Commands that the double lacks are drawn well enough for the time when it has them.
     #[test]
     fn a_real_server_accepts_what_the_double_lacks() {
         let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
@@ -461,7 +464,7 @@ mod tests {
         let generator = Generator::new(&table, "");
         let mut coverage = Coverage::default();
         let mut missed = Vec::new();
-        // Chance may pass an option by; not for ever.
+        // Random draws may miss an option for a while.
         let (few, many) = (
             generator.enough(40) * ROUNDS,
             generator.enough(40) * ROUNDS * 4,
@@ -515,10 +518,10 @@ mod tests {
     }
 
     #[test]
-    fn every_hint_is_of_use() {
+    fn every_hint_is_used() {
         let tables = tables();
         let rows = || tables.iter().flat_map(|table| &table.rows);
-        // Hints for commands that are not implemented yet can only be checked beside a real server.
+        // Hints for missing commands can only be checked with a real server's table.
         let is_complete = tables.len() > 1;
         for (command, name) in super::super::values::hints() {
             let mut rows = rows().filter(|row| command == "*" || row.name == command);

@@ -3,22 +3,22 @@
 
 use std::fmt;
 
-/// A difference that is meant.
+/// A deliberate difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// How transcripts refer to it (`% known: name`).
+    /// Name in transcripts (`% known: name`).
     pub name: &'static str,
-    /// What the double does instead, and why.
+    /// The double's behaviour, and the reason.
     pub reason: &'static str,
-    /// False for one that no transcript can show.
+    /// False if no transcript can show it.
     pub is_seen_in_a_transcript: bool,
 }
 
-/// All of them.
+/// All deliberate differences.
 pub const KNOWN: &[Known] = &[
     Known {
         name: "fewer-commands",
-        reason: "COMMAND, COMMAND COUNT and COMMAND LIST tell of the commands that are implemented, no more",
+        reason: "COMMAND, COMMAND COUNT and COMMAND LIST list only the implemented commands",
         is_seen_in_a_transcript: true,
     },
     Known {
@@ -29,7 +29,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "debug",
-        reason: "DEBUG has the subcommands that tests need, and says so of the others; HTSTATS tells nothing of the chains of \
+        reason: "DEBUG has the subcommands that tests need, and refuses others with an error that says so; HTSTATS omits the chains of \
                  hash tables, which the double does not have",
         is_seen_in_a_transcript: true,
     },
@@ -40,30 +40,30 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "no-file",
-        reason: "a server that was started without a folder (`--dir`) writes no file, and SAVE, BGSAVE and BGREWRITEAOF \
-                 say so",
+        reason: "a server without a folder (`--dir`) writes no file, and SAVE, BGSAVE and BGREWRITEAOF answer an error \
+                 that says so",
         is_seen_in_a_transcript: true,
     },
     Known {
         name: "figures",
-        reason: "parameters of TLS are settled when the server starts; CONFIG SET of another value is refused, never ignored",
+        reason: "parameters of TLS are fixed when the server starts; CONFIG SET refuses another value and never ignores it",
         is_seen_in_a_transcript: true,
     },
     Known {
         name: "last-words",
-        reason: "Redis drops what it has not yet written to a browser that it shows out; the double writes it first",
+        reason: "when a browser connects, Redis closes the connection and drops unwritten replies; the double writes them first",
         is_seen_in_a_transcript: true,
     },
     Known {
         name: "no-crash",
-        reason: "a script's error({}) or error({err = nil}) is a null pointer in Redis 7.0.15, which dies of it; \
+        reason: "a script's error({}) or error({err = nil}) is a null pointer in Redis 7.0.15, which crashes; \
                  the double answers an error",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "tail-call",
-        reason: "a library function that is Lua here and C in Redis takes the place of a script's function that \
-                 calls it last: whether it was called as a method, and in which line, is then lost",
+        reason: "a library function that is C in Redis and Lua here replaces the frame of a script's function in a tail \
+                 call: an error message then lacks the line, and whether it was a method call",
         is_seen_in_a_transcript: true,
     },
     Known {
@@ -75,76 +75,77 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "line-limit",
-        reason: "Redis notices a line of more than 64 KiB when it reads a piece without its end, so some such \
-                 lines pass; the double refuses them all",
+        reason: "Redis refuses a line of more than 64 KiB only if it reads a part without the line's end, so it accepts \
+                 some such lines; the double refuses all of them",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "frozen-time",
-        reason: "TIME stands still within a script, as from Redis 7.2 on; 7.0.15 lets it move",
+        reason: "TIME stands still within a script, as from Redis 7.2 on; in 7.0.15 it moves",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "stale-errno",
-        reason: "SORT in Redis looks at errno without having cleared it: once any command has read a number out of \
-                 C's range, it refuses good scores too, until another call of the system fails; the double's SORT \
-                 looks at its own scores",
+        reason: "SORT in Redis reads errno without clearing it first: after any command has parsed a number out of \
+                 C's range, SORT refuses valid scores too, until another system call fails; the double's SORT \
+                 checks only its own scores",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "nodes",
-        reason: "how the elements of a long list are spread over nodes, which DUMP, MEMORY USAGE and DEBUG OBJECT show, \
-                 is that of one filled from its head to its tail with list-max-listpack-size as it is now; Redis \
-                 keeps the nodes that came about",
+        reason: "DUMP, MEMORY USAGE and DEBUG OBJECT of a long list depend on its division into nodes; the double divides \
+                 it as if it were filled from head to tail with the present list-max-listpack-size, Redis keeps the \
+                 nodes that earlier commands made",
         is_seen_in_a_transcript: true,
     },
     Known {
         name: "whole-replies",
-        reason: "a connection that listens to its own events in RESP3 gets them in the middle of the reply to ZPOPMIN and \
-                 its like, where no client can read them; the double sends the whole reply first, as Redis 7.2 does",
+        reason: "a RESP3 connection that subscribes to its own keyspace events gets them in the middle of the reply to \
+                 ZPOPMIN and similar commands, where no client can read them; the double sends the whole reply first, as Redis 7.2 does",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "cursor",
-        reason: "a SCAN cursor is a position of the double's own: where an iteration pauses, and the order of \
-                 what it finds, are not Redis's; that it finds every key is",
+        reason: "the values of SCAN cursors, the points where an iteration pauses and the order of keys differ from \
+                 Redis; the guarantee that SCAN returns every key is the same",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "order",
-        reason: "KEYS, SCAN, big hashes, sets that are tables (also for a SORT that does not sort), sorted sets for a SORT \
+        reason: "KEYS, SCAN, large hashes, sets that are tables (also for a SORT that does not sort), sorted sets for a SORT \
                  whose weights are equal, channels and patterns have no order in Redis; the double has an order of its \
                  own, or sorts",
         is_seen_in_a_transcript: false,
     },
 ];
 
-/// How the replies to a command are compared where bytes cannot be.
+/// Ways to compare replies that differ in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Only that it is an error or none, and of which type.
+    /// Compares only the type: an error or not, and which type.
     Type,
-    /// Only whether it is an error, nothing, or something of the same kind.
+    /// Compares only whether it is an error, empty, or a value of the same type.
     Kind,
     /// Members in any order.
     Unordered,
     /// Pairs of members in any order.
     Pairs,
-    /// What DUMP gives: the members of a table and libraries in any order, the times of a stream as far apart as the clocks.
+    /// A DUMP: members of a table and libraries in any order, times of a stream within the difference of the
+    /// clocks.
     Dump,
-    /// A number that a clock moves.
+    /// A number that depends on a clock.
     Clock {
-        /// How many of it make a second.
+        /// Units per second.
         per_second: i64,
     },
-    /// All fields but these.
+    /// Compares all fields except these.
     Without(&'static [&'static str]),
-    /// A cursor and what was found in any order; a cursor that goes on hides both.
+    /// A cursor and members in any order; a cursor in the middle of an iteration hides both.
     Cursor {
-        /// How many members make one of those that were found.
+        /// Number of elements per member.
         each: usize,
     },
-    /// Several messages in any order, each with a number that counts them.
+    /// Several messages in any order, each with a running count.
     Messages,
 }
 
@@ -166,23 +167,23 @@ impl fmt::Display for How {
     }
 }
 
-/// A command that is compared in another way.
+/// A command that is not compared byte for byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Lenient {
-    /// Its name, as in `config|get`.
+    /// Name of the command, as in `config|get`.
     pub name: &'static str,
-    /// How it is compared.
+    /// The comparison.
     pub how: How,
-    /// Why.
+    /// Reason.
     pub reason: &'static str,
 }
 
-/// A command, or an option of one, that is left out.
+/// A command or option that is left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Excused {
-    /// Its name, as in `config|get`.
+    /// Name, as in `config|get`.
     pub name: &'static str,
-    /// Why.
+    /// Reason.
     pub reason: &'static str,
 }
 
@@ -197,14 +198,14 @@ const fn row(name: &'static str, how: How, reason: &'static str) -> Lenient {
 const SECONDS: How = How::Clock { per_second: 1 };
 const MILLISECONDS: How = How::Clock { per_second: 1000 };
 const ENDS: &str = "ends or occupies the server";
-const STAYS: &str = "changes what the next sequences meet";
-const OUTSIDE: &str = "reaches for files or other servers";
-const SELF: &str = "tells of the process and its connections";
+const STAYS: &str = "changes later sequences";
+const OUTSIDE: &str = "accesses files or other servers";
+const SELF: &str = "describes the process and its connections";
 const CHANCE: &str = "chance decides";
 const NO_CLUSTER: &str = "the servers are no cluster";
 const OWN_WORDS: &str = "see `help`";
 
-/// Commands that are not generated; transcripts show what can be shown of them.
+/// Commands that are not generated; transcripts test them as far as possible.
 pub const NOT_SENT: &[Excused] = &[
     excused("shutdown", ENDS),
     excused("debug", ENDS),
@@ -212,11 +213,8 @@ pub const NOT_SENT: &[Excused] = &[
     excused("sync", ENDS),
     excused("psync", ENDS),
     excused("client|pause", ENDS),
-    excused(
-        "client|kill",
-        "ends connections that are not the sequence's",
-    ),
-    excused("client|reply", "silence cannot be told from waiting"),
+    excused("client|kill", "ends connections of other sequences"),
+    excused("client|reply", "silence looks like waiting"),
     excused("script|debug", ENDS),
     excused("pfselftest", ENDS),
     excused("config|rewrite", OUTSIDE),
@@ -238,8 +236,8 @@ pub const NOT_SENT: &[Excused] = &[
     excused("module|unload", OUTSIDE),
 ];
 
-/// Commands, with their options, and single options that no generated request can have accepted. They are sent all the
-/// same. [`super::Generator::tallies`] gives them these names.
+/// Commands with all of their options, and single options, that no generated request can have accepted. They
+/// are sent all the same, under the names of [`super::Generator::tallies`].
 pub const NEVER_ACCEPTED: &[Excused] = &[
     excused("script|kill", "no script runs for long enough"),
     excused("function|kill", "no script runs for long enough"),
@@ -248,7 +246,7 @@ pub const NEVER_ACCEPTED: &[Excused] = &[
     excused("client|caching", "only after CLIENT TRACKING ON OPTIN"),
     excused(
         "client|tracking REDIRECT",
-        "no connection knows the id of another",
+        "no connection knows another connection's id",
     ),
     excused("cluster|addslots", NO_CLUSTER),
     excused("cluster|addslotsrange", NO_CLUSTER),
@@ -283,8 +281,8 @@ pub const NEVER_ACCEPTED: &[Excused] = &[
     excused("restore-asking", NO_CLUSTER),
 ];
 
-/// All that are not compared byte for byte. Order that the table itself calls undefined is not listed,
-/// nor are times of the present, wherever they stand.
+/// Commands that are not compared byte for byte. Orders that the table itself calls undefined and present
+/// times are not listed.
 pub const LENIENT: &[Lenient] = &[
     row("acl|genpass", How::Kind, CHANCE),
     row("acl|cat", How::Unordered, "commands have no order"),
@@ -306,7 +304,7 @@ pub const LENIENT: &[Lenient] = &[
     row(
         "lastsave",
         How::Kind,
-        "the double starts at an hour of its own",
+        "the double's clock starts at another time",
     ),
     row("info", How::Kind, SELF),
     row("lolwut", How::Kind, CHANCE),
@@ -333,7 +331,7 @@ pub const LENIENT: &[Lenient] = &[
     row(
         "xinfo|stream",
         How::Without(&["radix-tree-keys", "radix-tree-nodes"]),
-        "inner matters of Redis's tree",
+        "implementation details of Redis's tree",
     ),
     row("randomkey", How::Kind, CHANCE),
     row("hrandfield", How::Kind, CHANCE),
@@ -343,29 +341,29 @@ pub const LENIENT: &[Lenient] = &[
     row(
         "scan",
         How::Cursor { each: 1 },
-        "a cursor is an inner matter",
+        "a cursor is an implementation detail",
     ),
     row(
         "hscan",
         How::Cursor { each: 2 },
-        "a cursor is an inner matter",
+        "a cursor is an implementation detail",
     ),
     row(
         "sscan",
         How::Cursor { each: 1 },
-        "a cursor is an inner matter",
+        "a cursor is an implementation detail",
     ),
     row(
         "zscan",
         How::Cursor { each: 2 },
-        "a cursor is an inner matter",
+        "a cursor is an implementation detail",
     ),
     row("unsubscribe", How::Messages, "channels have no order"),
     row("sunsubscribe", How::Messages, "channels have no order"),
     row(
         "dump",
         How::Dump,
-        "big sets and hashes have no order, streams note times",
+        "large sets and hashes have no order, streams store times",
     ),
     row("hgetall", How::Pairs, "hashes have no order"),
     row("config|get", How::Pairs, "parameters have no order"),
@@ -386,7 +384,7 @@ pub const LENIENT: &[Lenient] = &[
     row("command|info", How::Without(&["notes"]), "see `own-words`"),
 ];
 
-/// True if no generated request can have this command or option accepted.
+/// Returns true if no generated request can have this command or option accepted.
 pub(super) fn is_never_accepted(name: &str) -> bool {
     let is_part = |of: &str| {
         name.strip_prefix(of)
@@ -397,7 +395,7 @@ pub(super) fn is_never_accepted(name: &str) -> bool {
         .any(|it| it.name == name || is_part(it.name))
 }
 
-/// How a command is compared, if not byte for byte.
+/// Returns how a command is compared, if not byte for byte.
 pub(super) fn how(name: &str) -> Option<How> {
     let found = LENIENT.iter().find(|lenient| lenient.name == name);
     found.map(|lenient| lenient.how)
@@ -421,7 +419,7 @@ mod tests {
             never.clone().collect::<BTreeSet<_>>().len(),
             never.clone().count()
         );
-        // No beginning of several names: each is a command, or an option of one.
+        // Each name must be a command, or an option of one.
         names.extend(never.filter_map(|name| name.split(' ').next()));
         let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
             // The double alone may lack commands that are listed for the day when it has them.

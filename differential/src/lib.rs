@@ -1,10 +1,10 @@
 //! The double against a real Redis: same requests, same bytes. The program is `redouble-diff`.
 //!
-//! Two kinds of cases. *Transcripts* are written by hand, one case per file under `transcripts/`;
-//! their `<` lines were recorded from a real server, so they also judge the double where there is
-//! none. *Sequences* are generated from a seed and the double's own command table; their recorded
-//! replies are under `golden/`; some of their requests go out in one write with the next one. Every difference is either a
-//! defect or a row of [`KNOWN`] or [`LENIENT`]. [`fuzzing`] has the bodies of the fuzz targets.
+//! There are two kinds of cases. *Transcripts* are written by hand, one case per file under `transcripts/`.
+//! Their `<` lines were recorded from a real server, so they test the double without one. *Sequences* are
+//! generated from a seed and the double's own command table; their recorded replies are under `golden/`. Some
+//! requests of a sequence share a write with the next one. Every difference is a defect, or a row of
+//! [`KNOWN`] or [`LENIENT`]. [`fuzzing`] has the bodies of the fuzz targets.
 //!
 //! ```text
 //! COMMAND, COMMAND DOCS -> Table -> Generator -> Sequence -> Peer (real) -> Played

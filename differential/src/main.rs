@@ -205,7 +205,7 @@ fn list_excused(out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Plays the requests of a file on both servers, as they are.
+/// Plays the requests of a file on both servers, without changes.
 fn of_file(
     path: &Path,
     real: &mut Peer,

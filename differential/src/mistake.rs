@@ -1,4 +1,4 @@
-//! Mistakes that are made on purpose, in requests that were right before.
+//! Deliberate mistakes in valid requests.
 
 use super::{
     generate::Draw,
@@ -6,25 +6,25 @@ use super::{
     values::{ODD, is_whole},
 };
 
-/// A mistake that is made on purpose.
+/// A deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mistake {
-    /// An argument too few.
+    /// A missing argument.
     Missing,
-    /// A word too many.
+    /// A surplus word.
     Surplus,
-    /// An option for the second time, or one that excludes another.
+    /// A repeated option, or one that excludes another.
     Conflict,
-    /// A value that is none of its type.
+    /// A value of the wrong type.
     Odd,
-    /// Two arguments in each other's place.
+    /// Two swapped arguments.
     Swapped,
     /// A key of another type.
     WrongType,
 }
 
 impl Mistake {
-    /// All of them.
+    /// All kinds of mistakes.
     pub const ALL: [Self; 6] = [
         Self::Missing,
         Self::Surplus,
@@ -35,11 +35,11 @@ impl Mistake {
     ];
 }
 
-/// Milliseconds that a sequence may take, and more.
+/// More milliseconds than a sequence takes.
 const SOON_MAX: u64 = 10_000;
 
 impl Draw<'_, '_> {
-    /// Makes a mistake in a request if one fits; whether one was made.
+    /// Makes a mistake in a request, if one fits; true if it did.
     pub(super) fn make_mistake(&mut self, row: &Row, request: &mut Vec<String>) -> bool {
         let words = row.name.split('|').count();
         let values = request.len() - words;
@@ -52,14 +52,14 @@ impl Draw<'_, '_> {
             _ => Mistake::Odd,
         };
         let waits = row.waits();
-        // A small number in the place of a time would make a key end while the sequence is played.
+        // A small number as a time to live would expire the key while the sequence is played.
         let is_soon = |word: &String| word.parse().is_ok_and(|n: u64| (1..SOON_MAX).contains(&n));
         let may_end = takes_a_time(row) && request[words..].iter().any(is_soon);
         let fits = match mistake {
-            // Without a name it would tell of all there are, without a number of random ones.
+            // Without a name the command would describe all items, without a count random ones.
             Mistake::Missing => values > 0 && !is_whole(row),
             Mistake::Surplus => true,
-            // With a number where none was, what would wait for ever waits for a while.
+            // With a finite timeout a request that would wait forever waits for a while.
             Mistake::Conflict => !waits,
             Mistake::Odd | Mistake::WrongType => !waits && values > 0,
             Mistake::Swapped => !waits && values > 1 && !may_end,
@@ -96,7 +96,7 @@ impl Draw<'_, '_> {
     }
 }
 
-/// Whether one of its arguments is a time to live.
+/// Returns true if one of the arguments is a time to live.
 fn takes_a_time(row: &Row) -> bool {
     let mut names = row.each_argument().into_iter().map(|it| &*it.name);
     names.any(|name| matches!(name, "seconds" | "milliseconds" | "ttl"))

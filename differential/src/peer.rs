@@ -1,5 +1,4 @@
-//! A server that sequences are played with: request by request, with all that every connection is
-//! sent after each of them.
+//! A server that plays sequences, request by request, and the output of all connections after each request.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "only one outcome goes on")]
 
@@ -22,11 +21,11 @@ use std::{
 };
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
-/// How long a reply may take.
+/// Longest time until a reply.
 const REPLY_MAX: Duration = Duration::from_secs(10);
-/// What a sequence begins with, on a connection of its own.
+/// Requests that reset the server before a sequence, on a separate connection.
 const RESETS: &[&[&str]] = &[
-    // Redis looks for keys past their time when it gets to it, the double at once.
+    // Redis removes expired keys when it finds time, the double at once.
     &["DEBUG", "SET-ACTIVE-EXPIRE", "0"],
     &["CONFIG", "RESETSTAT"],
     &["FLUSHALL"],
@@ -39,21 +38,21 @@ const RESETS: &[&[&str]] = &[
 pub struct Peer {
     server: Kind,
     table: Table,
-    /// What goes out with the next request of each connection.
+    /// Requests that go out with the next request of their connection.
     held: BTreeMap<u32, Vec<Request>>,
 }
 
-/// A defect to plant in a double, to see that it is found.
+/// A deliberate defect of a double, to check that it is found.
 #[derive(Clone, Copy, Debug)]
 pub struct Defect {
-    /// What is executed instead of a request, if not the request itself.
+    /// Returns the request to execute in place of a request, if it differs.
     pub executes: fn(&Request) -> Option<Request>,
-    /// What is sent to a request instead of this reply, if not the reply itself.
+    /// Returns the reply to send in place of a reply, if it differs.
     pub sends: fn(&Request, &[u8]) -> Option<Vec<u8>>,
 }
 
 impl Default for Defect {
-    /// None at all.
+    /// No defect.
     fn default() -> Self {
         Self {
             executes: |_| None,
@@ -67,7 +66,7 @@ enum Kind {
     Real(Box<SocketPeer>),
 }
 
-/// The double without sockets: what a request brings about is there once it has been written.
+/// The double without sockets: after a write all output of the request is available.
 struct InProcessPeer {
     server: Server,
     _driver: Driver,
@@ -76,25 +75,25 @@ struct InProcessPeer {
     defect: Option<Defect>,
 }
 
-/// A real server. After each request it is asked something on another connection: with the answer
-/// everything has been sent that the request brings about.
+/// A real server. After each request the peer sends another one on a separate connection: its reply proves
+/// that all output of the first has been sent.
 struct SocketPeer {
     target: Target,
     control: Wire,
-    /// With how many requests that have no reply yet.
+    /// Connections with the number of requests without a reply.
     wires: BTreeMap<u32, (Wire, usize)>,
 }
 
 impl Peer {
-    /// A fresh double, its clock moved by hand.
+    /// Starts a fresh double with a manual clock.
     ///
     /// # Errors
-    /// If it does not tell its command table.
+    /// If it does not return its command table.
     pub fn double() -> io::Result<Self> {
         Self::some_double(None)
     }
 
-    /// A fresh double that is wrong on purpose.
+    /// Starts a fresh double with a deliberate defect.
     ///
     /// # Errors
     /// As for [`Peer::double`].
@@ -120,7 +119,7 @@ impl Peer {
         })
     }
 
-    /// A fresh real server, on the wall clock.
+    /// Starts a fresh real server in real time.
     ///
     /// # Errors
     /// If it does not start.
@@ -143,13 +142,13 @@ impl Peer {
         })
     }
 
-    /// Its command table.
+    /// Returns the server's command table.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// Empties the server and ends all connections; what its clock shows from now on, in milliseconds
-    /// since the Unix epoch. Only a double can be told.
+    /// Empties the server and ends all connections. Returns the time on its clock, in milliseconds since the
+    /// Unix epoch. Only a double's clock can be set to `at_ms`.
     pub(super) fn begin(&mut self, at_ms: Option<i64>) -> io::Result<i64> {
         let at_ms = at_ms.unwrap_or_else(wall_clock_ms);
         self.held.clear();
@@ -178,7 +177,7 @@ impl Peer {
         Ok(at_ms)
     }
 
-    /// Asks over a connection that no sequence uses.
+    /// Sends a request on a connection that no sequence uses, and returns its reply.
     pub(super) fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
         match &mut self.server {
             Kind::Double(peer) => peer.control.ask(request),
@@ -186,7 +185,7 @@ impl Peer {
         }
     }
 
-    /// Sends a request, with those that were held for it, and waits until nothing more can come of it.
+    /// Sends a request with those held for it, and waits until no more output can come.
     pub(super) fn play(&mut self, step: &Step) -> io::Result<Vec<Output>> {
         let held = self.held.entry(step.connection).or_default();
         held.push(step.request.clone());
@@ -226,7 +225,7 @@ impl InProcessPeer {
             multibulk(other.as_ref().unwrap_or(request))
         });
         pipe.write(&executed.collect::<Vec<u8>>());
-        // A request behind one that waited is served in a turn of its own.
+        // A request that follows a held one is served in another turn.
         server.clock().advance(Duration::ZERO);
         let mut outputs = Vec::new();
         for (number, pipe) in &mut self.pipes {
@@ -259,7 +258,7 @@ impl SocketPeer {
             wire.send(&bytes.collect::<Vec<u8>>())?;
             *open += batch.len();
             if !may_wait && *open == 1 {
-                // Events of its own request may come before the reply.
+                // Events that its own request causes may come before the reply.
                 while let Some(reply) = wire.reply(REPLY_MAX)? {
                     let is_event = is_push(&reply) && !batch.iter().any(is_listening);
                     gather(connection, vec![reply], &mut outputs);
@@ -270,8 +269,8 @@ impl SocketPeer {
                 *open = 0;
             }
         }
-        // What others are sent is written in the same turn of the server's loop; a request may be
-        // read in the turn after the one that it came in.
+        // Output for other connections is written in the same turn of the server's loop; a request may be
+        // read in the turn after its arrival.
         if self.wires.len() > 1 || outputs.is_empty() {
             self.fence()?;
         }
@@ -293,12 +292,12 @@ impl SocketPeer {
     }
 }
 
-/// Whether it is a message, or confirms a channel, in RESP3.
+/// Returns true for a message or a confirmation of a channel in RESP3.
 fn is_push(reply: &[u8]) -> bool {
     reply.starts_with(b">")
 }
 
-/// Whether a request is answered by confirmations alone.
+/// Returns true if confirmations are the only replies to a request.
 fn is_listening(request: &Request) -> bool {
     request
         .first()
@@ -317,7 +316,7 @@ fn own_first(connection: u32, outputs: &mut [Output]) {
     outputs.sort_by_key(|output| (output.connection != connection, output.connection));
 }
 
-/// A connection to the double, read and written without waiting.
+/// A connection to the double, which is read and written without waiting.
 struct Pipe {
     stream: InProcess,
     read: Vec<u8>,
@@ -337,8 +336,8 @@ impl Pipe {
         while !rest.is_empty() {
             match Pin::new(&mut self.stream).poll_write(&mut context, rest) {
                 Poll::Ready(Ok(count)) if count > 0 => rest = &rest[count..],
-                // The other side has ended the connection, or wants to be read first: nothing
-                // more will be answered, which shows.
+                // The server has ended the connection, or waits until it is read: no reply will come, and the
+                // comparison shows that.
                 _ => return,
             }
         }
@@ -357,7 +356,7 @@ impl Pipe {
         }
         let mut replies = Vec::new();
         loop {
-            // As the real server's are read.
+            // As for the real server.
             move_pushes_out(&mut self.read);
             match whole_reply(&mut self.read) {
                 Some(reply) => replies.push(reply),
@@ -368,7 +367,7 @@ impl Pipe {
 
     fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
         self.write(&multibulk(request));
-        let missing = || io::Error::other("the double does not answer");
+        let missing = || io::Error::other("the double does not reply");
         self.replies().pop().ok_or_else(missing)
     }
 
@@ -378,7 +377,7 @@ impl Pipe {
     }
 }
 
-/// Takes the first whole reply from what has been read.
+/// Takes the first complete reply from the bytes read so far.
 pub(super) fn whole_reply(read: &mut Vec<u8>) -> Option<Vec<u8>> {
     let len = reply_len(read)?;
     Some(read.drain(..len).collect())

@@ -1,5 +1,4 @@
-//! One request for a row of the command table: which of its options, in which order, and with which
-//! values.
+//! Draws one request for a row of the command table: its options, their order and their values.
 
 use super::{
     coverage::Feature,
@@ -10,7 +9,7 @@ use super::{
 };
 
 impl Draw<'_, '_> {
-    /// A request for a row; what it has that counts is noted.
+    /// Draws a request for a row and records its features.
     pub(super) fn request(&mut self, at: usize, wanted: Wanted) -> Vec<String> {
         let generator = self.generator;
         let row = &generator.table.rows[at];
@@ -30,7 +29,7 @@ impl Draw<'_, '_> {
         request
     }
 
-    /// An option once more.
+    /// Adds an option again.
     pub(super) fn again(&mut self, row: &Row, option: &Argument, into: &mut Vec<String>) {
         self.linked = None;
         self.argument(row, option, Wanted::default(), into);
@@ -43,7 +42,7 @@ impl Draw<'_, '_> {
         wanted: Wanted,
         into: &mut Vec<String>,
     ) {
-        // Keys and what belongs to each of them come in equal numbers.
+        // Keys and their values come in equal numbers.
         let is_list = |it: &&Argument| it.multiple && !it.optional && it.token.is_none();
         let before = self.linked;
         if arguments.iter().filter(is_list).count() > 1 {
@@ -79,7 +78,7 @@ impl Draw<'_, '_> {
         }
         match self.linked {
             Some(count) if argument.multiple && argument.kind == Kind::Key => count > 0,
-            // Options that exclude each other are not many then.
+            // Options that exclude each other are then rare.
             _ if self.is_careful && wanted.id.is_some() => self.source.percent(15),
             _ => self.source.percent(35),
         }
@@ -165,7 +164,7 @@ impl Draw<'_, '_> {
             Pool::Words(usual, _) => self.source.pick(usual).to_owned(),
             Pool::Seconds | Pool::Milliseconds if is_odd => self.source.pick(TTLS).to_owned(),
             Pool::AtSeconds | Pool::AtMilliseconds if is_odd => self.source.pick(TIMES).to_owned(),
-            // Drawn from so many that two relative times are never a millisecond apart by chance.
+            // The range is large, so that two relative times hardly ever lie within a millisecond.
             Pool::Seconds => (1_000 + self.source.below(10_000_000)).to_string(),
             Pool::Milliseconds => (1_000_000 + self.source.below(10_000_000_000)).to_string(),
             Pool::AtSeconds => (4_000_000_000_u64 + self.source.below(5) as u64).to_string(),
@@ -190,7 +189,7 @@ impl Draw<'_, '_> {
                 } else {
                     self.request(at, Wanted::default())
                 };
-                // It is named, not executed.
+                // The command is named, not executed.
                 self.used.truncate(used);
                 (self.row, self.linked) = (row, linked);
                 into.extend(request);

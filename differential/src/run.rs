@@ -1,4 +1,4 @@
-//! Plays a transcript with a server, and compares or records what it answers.
+//! Plays a transcript on a server, and compares or records the replies.
 
 use super::{
     frame,
@@ -16,28 +16,28 @@ use std::{
     time::Duration,
 };
 
-/// How long a reply may take.
+/// Longest time until a reply.
 const REPLY_MAX: Duration = Duration::from_secs(10);
-/// Silence after which everything has come that will come, when replies are recorded.
+/// When recording: silence after which no more output is expected.
 const SILENCE: Duration = Duration::from_millis(150);
-/// What stands where a reply is missing.
+/// Placeholder for a missing reply.
 const NO_MORE: &str = "(no more)";
-/// Time for a request to arrive whose reply is not waited for.
+/// Time for the arrival of a request whose reply is read later.
 const ARRIVAL: Duration = Duration::from_millis(30);
-/// More than this is not slept for a real server: the file has to say that it skips time.
+/// Longest sleep for a real server; a file with longer times must declare that it skips time.
 const SLEEP_MAX: Duration = Duration::from_secs(2);
 
-/// A server under comparison, fresh.
+/// A fresh server under comparison.
 #[derive(Debug)]
 pub enum Target {
-    /// The double, its clock moved by hand.
+    /// The double with a manual clock.
     Double(Box<Server>),
-    /// A real server, on the wall clock.
+    /// A real server in real time.
     Real(RedisServer),
 }
 
 impl Target {
-    /// A fresh double.
+    /// Starts a fresh double.
     ///
     /// # Errors
     /// If no port is free.
@@ -46,7 +46,7 @@ impl Target {
         Ok(Self::Double(Box::new(builder.start_blocking()?)))
     }
 
-    /// A fresh real server.
+    /// Starts a fresh real server.
     ///
     /// # Errors
     /// If it does not start.
@@ -80,7 +80,7 @@ impl Target {
     }
 }
 
-/// One connection, with what has been read and not yet been looked at.
+/// One connection, with the bytes that were read but not used yet.
 pub(super) struct Wire {
     stream: TcpStream,
     read: Vec<u8>,
@@ -96,7 +96,7 @@ impl Wire {
         })
     }
 
-    /// The same; push frames that come in the middle of a reply are read behind it.
+    /// Opens a connection on which push frames within a reply are moved behind it.
     pub(super) fn open_moving_pushes(target: &Target) -> io::Result<Self> {
         let mut wire = Self::open(target)?;
         wire.moves_pushes = true;
@@ -105,13 +105,13 @@ impl Wire {
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.stream.write_all(bytes) {
-            // The other side ended the connection; what it said before can still be read.
+            // The server ended the connection; its earlier output can still be read.
             Err(error) if is_end(&error) => Ok(()),
             sent => sent,
         }
     }
 
-    /// The next reply; `None` when the connection ends, or stays silent for longer than `patience`.
+    /// Returns the next reply; `None` if the connection ends, or stays silent for longer than `patience`.
     pub(super) fn reply(&mut self, patience: Duration) -> io::Result<Option<Vec<u8>>> {
         loop {
             self.tidy();
@@ -129,7 +129,7 @@ impl Wire {
         }
     }
 
-    /// Whether the other side ends the connection, with nothing more to say.
+    /// Returns true if the server ends the connection without further output.
     fn is_closed(&mut self, patience: Duration) -> io::Result<bool> {
         self.stream.set_read_timeout(Some(patience))?;
         let mut piece = [0; 1];
@@ -148,11 +148,11 @@ impl Wire {
     /// Sends a request and reads its reply.
     pub(super) fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
         self.send(&multibulk(request))?;
-        let missing = || io::Error::other("the server does not answer");
+        let missing = || io::Error::other("the server does not reply");
         self.reply(REPLY_MAX)?.ok_or_else(missing)
     }
 
-    /// The replies that have arrived, without waiting for more.
+    /// Returns the replies that have arrived, without waiting for more.
     pub(super) fn at_hand(&mut self) -> io::Result<Vec<Vec<u8>>> {
         self.read = self.surplus()?;
         let mut replies = Vec::new();
@@ -165,14 +165,14 @@ impl Wire {
         }
     }
 
-    /// What differs by the known difference `whole-replies` is made equal.
+    /// Removes differences due to the known difference `whole-replies`.
     fn tidy(&mut self) {
         if self.moves_pushes {
             frame::move_pushes_out(&mut self.read);
         }
     }
 
-    /// Whatever was sent without having been asked for.
+    /// Returns output that no request asked for.
     fn surplus(&mut self) -> io::Result<Vec<u8>> {
         self.stream.set_nonblocking(true)?;
         let mut piece = [0; 16 * 1024];
@@ -202,7 +202,7 @@ fn is_end(error: &io::Error) -> bool {
 struct Player<'a> {
     target: &'a Target,
     wires: BTreeMap<u32, Wire>,
-    /// Numbers of connections, as CLIENT ID tells them.
+    /// Ids of connections, as returned by CLIENT ID.
     ids: BTreeMap<u32, String>,
     slept: Duration,
 }
@@ -224,7 +224,7 @@ impl<'a> Player<'a> {
         match self.wires.get_mut(&connection) {
             Some(wire) => Ok(wire),
             None => Err(io::Error::other(
-                "a connection that was just opened is gone",
+                "a connection that was just opened is closed",
             )),
         }
     }
@@ -246,7 +246,7 @@ impl<'a> Player<'a> {
         self.wire(send.connection)?.send(&bytes)
     }
 
-    /// False when the transcript ends here for this server.
+    /// Returns false if the transcript ends here for this server.
     fn pass_time(&mut self, transcript: &Transcript, by: Duration) -> io::Result<bool> {
         if self.target.is_real() {
             if transcript.real == Real::UntilTimePasses {
@@ -285,8 +285,8 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Plays a transcript and compares. `None` when the server answers as the file says; else the first
-/// difference. `Ok(None)` without a word also when the file is not for this kind of server.
+/// Plays a transcript and compares. Returns the first difference, or `None` if the replies match the file, or
+/// if the file is not for this kind of server.
 ///
 /// # Errors
 /// If the server cannot be reached.
@@ -294,7 +294,7 @@ pub fn check(transcript: &Transcript, target: &Target) -> io::Result<Option<Stri
     check_within(transcript, target, REPLY_MAX)
 }
 
-/// The same with less patience for replies that do not come.
+/// Checks a transcript with a shorter timeout for missing replies.
 ///
 /// # Errors
 /// If the server cannot be reached.
@@ -314,7 +314,7 @@ pub fn check_within(
             Step::Text(_) => {}
             Step::Known(name) => {
                 if !KNOWN.iter().any(|known| known.name == name) {
-                    return Ok(Some(format!("`{name}` is no known difference")));
+                    return Ok(Some(format!("`{name}` is not a known difference")));
                 }
             }
             Step::Advance(by) => {
@@ -344,7 +344,7 @@ pub fn check_within(
                 )?;
                 if let Some(difference) = differs {
                     differences.push(format!("{sent}\n{difference}"));
-                    // After a missing reply nothing can be told from the rest.
+                    // After a missing reply the rest cannot be compared.
                     if difference.contains(NO_MORE) {
                         break;
                     }
@@ -367,7 +367,7 @@ fn compare(
         _ => &expect.lines,
     };
     if expect.known.is_some() && expect.double == expect.lines {
-        return Ok(Some("the known difference is none".to_owned()));
+        return Ok(Some("the known difference does not occur".to_owned()));
     }
     let mut found = Vec::new();
     while found.len() < expected.len() {
@@ -400,8 +400,8 @@ fn compare(
     Ok(None)
 }
 
-/// Plays a transcript and writes down what the server answers; lines with `{*}` stay while they
-/// hold. On the double only what a real server cannot answer is written down.
+/// Plays a transcript and records the replies. Lines with `{*}` stay if they match. On the double, records
+/// only replies that a real server cannot give.
 ///
 /// # Errors
 /// If the server cannot be reached.

@@ -1,14 +1,14 @@
-//! Generated sequences: how they are played, how the data is read afterwards, and how a failing one
-//! gets shorter.
+//! Generated sequences: how they are played, how the data is read afterwards, and how a failing sequence is
+//! shortened.
 
 use super::{compare::Comparer, frame::Value, peer::Peer, transcript::split};
 use std::{io, time::Instant};
 
-/// The connection that looks at what a sequence has left behind.
+/// Number of the connection that reads the data after a sequence.
 pub(super) const OBSERVER: u32 = 99;
-/// Databases of a server. All are looked at: a request may select any.
+/// Number of databases. All are read, because a request may select any.
 const DATABASES: usize = 16;
-/// What shows a value of each type, and what shows more about any key.
+/// Commands that show a value of each type, and more about any key.
 const DUMPS: &[(&str, &str)] = &[
     ("string", "GET {}"),
     ("hash", "HGETALL {}"),
@@ -21,65 +21,65 @@ const DUMPS: &[(&str, &str)] = &[
     ("", "OBJECT ENCODING {}"),
 ];
 
-/// The arguments of a request, the name first.
+/// Arguments of a request, starting with the name.
 pub type Request = Vec<Vec<u8>>;
 
 /// One request on one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Connections are numbered from 1.
+    /// Number of the connection, from 1.
     pub connection: u32,
-    /// What is sent.
+    /// The request.
     pub request: Request,
-    /// It goes out in one write with the next request of its connection.
+    /// True if it shares a write with the next request of its connection.
     pub is_held: bool,
 }
 
-/// Requests to an empty server, one after the other.
+/// Requests to an empty server, one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// Where it came from.
+    /// Seed of the sequence.
     pub seed: u64,
     /// The requests.
     pub steps: Vec<Step>,
 }
 
-/// Something that a connection was sent.
+/// One reply or message to a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Which connection.
+    /// Number of the connection.
     pub connection: u32,
-    /// One whole reply or message.
+    /// A complete reply or message.
     pub reply: Vec<u8>,
 }
 
-/// A sequence with what a server sent after each request, and requests that read the data afterwards.
+/// A sequence with the server's output after each request, and requests that read the data afterwards.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// Where the sequence came from.
+    /// Seed of the sequence.
     pub seed: u64,
     /// The server's clock at the start, in milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// How long the server took for all of it, in milliseconds.
+    /// Time that the server took for all of it, in milliseconds.
     pub took_ms: i64,
-    /// Each request with all that was sent after it, to its own connection first.
+    /// Each request with the output after it, that of its own connection first.
     pub steps: Vec<(Step, Vec<Output>)>,
 }
 
-/// Where two servers part.
+/// The first request with different output.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// The real server's part, up to the request that they answer differently.
+    /// The real server's part, up to that request.
     pub real: Played,
-    /// What the double sent after that request.
+    /// The double's output after that request.
     pub double: Vec<Output>,
 }
 
 impl Sequence {
-    /// Plays it on a server that is emptied for it, and looks at every key that is left.
+    /// Plays the sequence on an emptied server, and reads every key that is left.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// If the server does not reply.
     pub fn play(&self, peer: &mut Peer) -> io::Result<Played> {
         let start = Instant::now();
         let at_ms = peer.begin(None)?;
@@ -98,7 +98,7 @@ impl Sequence {
             if let (Some(key), Some(place)) = (key, request.iter_mut().find(|it| *it == b"{}")) {
                 *place = key.to_vec();
             }
-            // Data that the server does not have cannot be read.
+            // The data of a command that the server lacks cannot be read.
             if peer.table().row(&request).is_none() {
                 return Ok(None);
             }
@@ -135,16 +135,16 @@ impl Sequence {
         Ok(played)
     }
 
-    /// Plays it on both servers.
+    /// Plays the sequence on both servers and compares.
     ///
     /// # Errors
-    /// If one of them does not answer.
+    /// If one of them does not reply.
     pub fn compare(&self, real: &mut Peer, double: &mut Peer) -> io::Result<Option<Difference>> {
         self.play(real)?.compare(double)
     }
 
-    /// The shortest one, by leaving out requests, then by sending them apart and leaving out arguments, for which `fails`
-    /// still holds.
+    /// Returns the shortest sequence for which `fails` holds: it leaves out requests, then separates writes
+    /// and leaves out arguments.
     pub fn shrunk(&self, mut fails: impl FnMut(&Self) -> bool) -> Self {
         let mut best = self.with_fewer_requests(&mut fails);
         for at in 0..best.steps.len() {
@@ -163,11 +163,11 @@ impl Sequence {
                 }
             }
         }
-        // A request that got shorter may be needless now.
+        // A shorter request may make another one needless.
         best.with_fewer_requests(&mut fails)
     }
 
-    /// The shortest one, by leaving out requests.
+    /// Leaves out requests while `fails` holds.
     fn with_fewer_requests(&self, fails: &mut impl FnMut(&Self) -> bool) -> Self {
         let mut best = self.clone();
         let mut piece = best.steps.len() / 2;
@@ -184,7 +184,7 @@ impl Sequence {
                     at += piece;
                 }
             }
-            // What one request needed may have gone with a later one.
+            // A request may be needless after a later one was left out.
             if piece > 1 || best.steps.len() == before {
                 piece /= 2;
             }
@@ -194,7 +194,7 @@ impl Sequence {
 }
 
 impl Difference {
-    /// The requests that it takes, without those that read the data afterwards.
+    /// Returns the requests, without those that read the data afterwards.
     pub fn requests(&self) -> Vec<Step> {
         self.real.sequence().steps
     }
@@ -204,7 +204,7 @@ impl Played {
     /// Plays the same requests on the double at the same time, and compares.
     ///
     /// # Errors
-    /// If the double does not answer.
+    /// If the double does not reply.
     pub fn compare(self, double: &mut Peer) -> io::Result<Option<Difference>> {
         double.begin(Some(self.at_ms))?;
         let mut comparer = Comparer::new(self.at_ms, self.took_ms);
@@ -227,7 +227,7 @@ impl Played {
         Ok(None)
     }
 
-    /// The requests alone, without those that read the data afterwards.
+    /// Returns the requests without those that read the data afterwards.
     pub fn sequence(&self) -> Sequence {
         let steps = self.steps.iter().map(|(step, _)| step);
         Sequence {
@@ -239,7 +239,7 @@ impl Played {
         }
     }
 
-    /// How many replies are errors, and how many there are.
+    /// Returns the number of error replies and the number of replies.
     pub fn errors(&self) -> (usize, usize) {
         let outputs = || self.steps.iter().flat_map(|(_, outputs)| outputs);
         let errors = outputs().filter(|output| output.reply.starts_with(b"-"));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_gets_short() {
+    fn a_failing_sequence_is_shortened() {
         let steps = (0..60).map(|n| Step {
             is_held: n == 17,
             ..step(&format!("SET k{n} v"))
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_goes_out_with_the_next_request_of_its_connection() {
+    fn a_held_request_shares_a_write_with_the_next_one() {
         let mut double = Peer::double().expect("a double");
         let held = Step {
             is_held: true,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_looked_at() {
+    fn remaining_keys_are_read() {
         let mut double = Peer::double().expect("a double");
         let steps = ["SELECT 15", "HSET h1 f v", "PEXPIREAT h1 4000000000000"];
         let sequence = Sequence {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_double_differs_from_what_is_wrong() {
+    fn a_wrong_reply_is_a_difference() {
         let mut double = Peer::double().expect("a double");
         let sequence = Sequence {
             seed: 0,

@@ -1,14 +1,14 @@
-//! What DUMP gives of a stream (`rdb.c: rdbSaveObject`), as words. Ids and times are written as XINFO writes them, so those
-//! of the present can be compared as those of two clocks.
+//! The DUMP of a stream (`rdb.c: rdbSaveObject`) as words. Ids and times are written as in XINFO, so present
+//! ones can be compared with a tolerance for two clocks.
 
-/// Streams, as the first byte of what DUMP gives says.
+/// Type of streams, the first byte of a DUMP.
 const STREAM: u8 = 19;
-/// The version and the checksum at the end.
+/// Length of the version and the checksum at the end.
 const FOOTER_LEN: usize = 10;
-/// The flag of an entry that has the fields of the first one of its node.
+/// Flag of an entry with the same fields as the first one of its node.
 const SAME_FIELDS: i64 = 2;
 
-/// The words of a dump; none if it is not that of a stream.
+/// Returns the words of a dump; none if it is not a stream.
 pub(super) fn words(dump: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (payload, footer) = dump.split_at_checked(dump.len().checked_sub(FOOTER_LEN)?)?;
     let mut reader = Reader {
@@ -19,7 +19,7 @@ pub(super) fn words(dump: &[u8]) -> Option<Vec<Vec<u8>>> {
     reader.rest.is_empty().then_some(reader.words)
 }
 
-/// Reads a dump from its beginning; every part is `None` where the dump ends too early.
+/// Reads a dump from the start; every method returns `None` if the dump ends too early.
 struct Reader<'a> {
     rest: &'a [u8],
     words: Vec<Vec<u8>>,
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    /// A length, with what its first byte says if it is none.
+    /// Reads a length; an error with the encoding if it is not a length.
     fn length(&mut self) -> Option<Result<u64, u8>> {
         let first = self.byte()?;
         let low = u64::from(first & 0x3f);
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         self.length()?.ok()
     }
 
-    /// A number that becomes a word.
+    /// Reads a number and adds it as a word.
     fn counted(&mut self) -> Option<u64> {
         let number = self.number()?;
         self.say(number.to_string());
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// An id of two numbers.
+    /// Reads an id of two numbers.
     fn id(&mut self) -> Option<()> {
         let id = Id {
             ms: self.number()?,
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// An id of sixteen bytes.
+    /// Reads an id of sixteen bytes.
     fn raw_id(&mut self) -> Option<()> {
         let id = Id::of_bytes(self.take(16)?)?;
         self.say(id.text());
@@ -174,7 +174,7 @@ impl Id {
     }
 }
 
-/// The words of a node, whose ids are written as distances from its first one.
+/// Returns the words of a node. Its ids are relative to its first one.
 fn node_words(first: Id, listpack: &[u8]) -> Option<Vec<Vec<u8>>> {
     let elements = elements(listpack)?;
     let mut elements = elements.iter();
@@ -184,7 +184,7 @@ fn node_words(first: Id, listpack: &[u8]) -> Option<Vec<Vec<u8>>> {
         words.push(element.clone());
         std::str::from_utf8(element).ok()?.parse().ok()
     };
-    // Entries, deleted ones, fields of the first one, and a zero behind them.
+    // Number of entries, number of deleted entries, fields of the first one, and a zero.
     next(&mut words);
     next(&mut words);
     let fields = next(&mut words)?;
@@ -204,7 +204,7 @@ fn node_words(first: Id, listpack: &[u8]) -> Option<Vec<Vec<u8>>> {
         } else {
             fields
         };
-        // The number of elements of the entry stands behind its values.
+        // The number of elements of the entry follows its values.
         for _ in 0..=values {
             next(&mut words);
         }
@@ -212,7 +212,7 @@ fn node_words(first: Id, listpack: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
-/// The elements of a listpack; integers as texts.
+/// Returns the elements of a listpack; integers as text.
 fn elements(listpack: &[u8]) -> Option<Vec<Vec<u8>>> {
     const HEADER_LEN: usize = 6;
     const END: u8 = 0xff;
@@ -262,7 +262,7 @@ fn elements(listpack: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// How many bytes the length of an element takes, which stands behind it.
+/// Returns the number of bytes of the length behind an element.
 fn backward_len(len: usize) -> usize {
     match len {
         ..128 => 1,
@@ -273,7 +273,7 @@ fn backward_len(len: usize) -> usize {
     }
 }
 
-/// What LZF compressed.
+/// Decompresses LZF.
 fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let mut packed = packed.iter().copied().map(usize::from);
     let mut unpacked = Vec::new();
@@ -300,7 +300,7 @@ fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// What 7.0.15 gave of a stream with a compressed node, a deleted entry, a group and two pending entries.
+    /// DUMP in 7.0.15 of a stream with a compressed node, a deleted entry, a group and two pending entries.
     const DUMP: &[u8] = b"\x13\x01\x10\x00\x00\x01\x8b\xcf\xe5h\x00\x00\x00\x00\x00\x00\x00\x00\x00\xc3@`@\xaa\x16\xaa\x00\x00\x00\x1f\x00\x03\x01\x01\x01\x02\x01\x85field\x06\x81n\x02\x00 \x0d\x00\x00 \x01\x0d\x85value\x06\x00\x01\x05\x01\x03\x01( $\xa0\x10\x03\xdf\x9c\x02\x05 \x22\x00P \x03\xa0\x11\x04\xf18\xef\x03\x05 1\x02\xc3\x84\x02 &\x0a\x01\x85other\x06\xe0Fa\xe0<\x00\x03H\x06\x01\xff\x03\x81\x00\x00\x01\x8b\xcf\xe5k\x84\x01\x81\x00\x00\x01\x8b\xcf\xe5h\x00\x00\x81\x00\x00\x01\x8b\xcf\xe5h(\x01\x04\x01\xc0\x0c\x81\x00\x00\x01\x8b\xcf\xe5hP\x02\x81\xff\xff\xff\xff\xff\xff\xff\xff\x02\x00\x00\x01\x8b\xcf\xe5h\x00\x00\x00\x00\x00\x00\x00\x00\x00\x88{\xe5\xcf\x8b\x01\x00\x00A,\x00\x00\x01\x8b\xcf\xe5hP\x00\x00\x00\x00\x00\x00\x00\x025\xef\xd2\x0a\xa2\x01\x00\x00\x01\x01\x01c5\xef\xd2\x0a\xa2\x01\x00\x00\x02\x00\x00\x01\x8b\xcf\xe5h\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x8b\xcf\xe5hP\x00\x00\x00\x00\x00\x00\x00\x02\x0a\x00H\x94\xc8\x84\xad1O\xe8";
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_stream_has_no_words() {
+    fn an_incomplete_stream_has_no_words() {
         for end in 0..DUMP.len() {
             assert!(words(&DUMP[..end]).is_none(), "{end} bytes");
         }

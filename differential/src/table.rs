@@ -1,10 +1,10 @@
-//! The command table of a server, as COMMAND and COMMAND DOCS tell it. Requests are generated from
-//! it: a row that is added there is drawn here.
+//! The command table of a server, from COMMAND and COMMAND DOCS. Requests are generated from it, so new rows
+//! are drawn too.
 
 use super::frame::Value;
 use std::{collections::BTreeSet, io};
 
-/// What an argument is.
+/// Type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Key,
@@ -12,7 +12,7 @@ pub(super) enum Kind {
     Double,
     /// A point in time.
     UnixTime,
-    /// A string or a pattern; its name says more.
+    /// A string or a pattern; the name tells more.
     Text,
     PureToken,
     OneOf,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// One argument of a command.
 #[derive(Clone, Debug)]
 pub(super) struct Argument {
-    /// Its number in the table.
+    /// Number in the table.
     pub(super) id: usize,
     pub(super) name: String,
     pub(super) kind: Kind,
@@ -36,17 +36,17 @@ pub(super) struct Argument {
 /// One command, or one subcommand.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// As in `config|get`.
+    /// Name, as in `config|get`.
     pub(super) name: String,
     pub(super) group: String,
-    /// Some calls wait for others.
+    /// True if some calls block.
     pub(super) blocks: bool,
-    /// The order of what it answers does not count.
+    /// True if the order of the reply is undefined.
     pub(super) is_unordered: bool,
     pub(super) arguments: Vec<Argument>,
 }
 
-/// All rows that can be called, in the order of their names.
+/// All callable rows, sorted by name.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(super) rows: Vec<Row>,
@@ -54,36 +54,36 @@ pub struct Table {
 }
 
 impl Argument {
-    /// It and all within it.
+    /// Returns this argument and all within it.
     pub(super) fn each(&self) -> Vec<&Self> {
         let within = self.arguments.iter().flat_map(Self::each);
         std::iter::once(self).chain(within).collect()
     }
 
-    /// Whether it is this one, or has it within.
+    /// Returns true if this is the argument, or contains it.
     pub(super) fn holds(&self, id: usize) -> bool {
         self.id == id || self.arguments.iter().any(|within| within.holds(id))
     }
 }
 
 impl Row {
-    /// It and all its arguments with those within them.
+    /// Returns the row's arguments and all within them.
     pub(super) fn each_argument(&self) -> Vec<&Argument> {
         self.arguments.iter().flat_map(Argument::each).collect()
     }
 
-    /// Whether a call may wait.
+    /// Returns true if a call may block.
     pub(super) fn waits(&self) -> bool {
         self.blocks || self.name == "wait"
     }
 
-    /// The words by which one of its arguments is known: its own last, those that it is part of before.
+    /// Returns the words that identify one of its arguments: those of the enclosing arguments, then its own.
     pub(super) fn path_to(&self, id: usize) -> Vec<&str> {
         let mut path: Vec<&str> = Vec::new();
         let mut within = &self.arguments[..];
         while let Some(argument) = within.iter().find(|it| it.holds(id)) {
             let word = argument.token.as_ref().unwrap_or(&argument.name);
-            // A choice, or several together, have names that no client sends.
+            // The names of choices and groups are not sent.
             let is_said = argument.token.is_some() || argument.id == id;
             if is_said && path.last() != Some(&&**word) {
                 path.push(word);
@@ -95,10 +95,10 @@ impl Row {
 }
 
 impl Table {
-    /// Reads the table of a server through `ask`, which sends a request and returns the reply.
+    /// Reads the table of a server by `ask`, which sends a request and returns its reply.
     ///
     /// # Errors
-    /// If the server does not answer, or not as COMMAND does.
+    /// If the server does not reply, or not in the form of COMMAND.
     pub(super) fn read(mut ask: impl FnMut(&[&str]) -> io::Result<Vec<u8>>) -> io::Result<Self> {
         let mut parsed = |request: &[&str]| {
             let reply = ask(request)?;
@@ -150,18 +150,18 @@ impl Table {
         });
     }
 
-    /// The row of a request.
+    /// Returns the row of a request.
     pub(super) fn row(&self, request: &[Vec<u8>]) -> Option<&Row> {
         self.find(&self.name_of(request))
     }
 
-    /// The row of a name such as `config|get`.
+    /// Returns the row with a name such as `config|get`.
     pub(super) fn find(&self, name: &str) -> Option<&Row> {
         let at = self.rows.binary_search_by(|row| (*row.name).cmp(name));
         at.ok().map(|at| &self.rows[at])
     }
 
-    /// The name that a request is listed under, as in `config|get`.
+    /// Returns the listed name of a request, as in `config|get`.
     pub fn name_of(&self, request: &[Vec<u8>]) -> String {
         let word = |at: usize| {
             let word = request.get(at).map(Vec::as_slice).unwrap_or_default();
@@ -174,7 +174,7 @@ impl Table {
         name
     }
 
-    /// The names of all commands and subcommands that can be called, as in `config|get`.
+    /// Returns the names of all callable commands and subcommands, as in `config|get`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|row| &*row.name)
     }

@@ -1,4 +1,4 @@
-//! The text form of a conversation with a server, and how it is read and written.
+//! The text form of a conversation with a server, with its parser and writer.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -26,15 +26,15 @@ use std::{collections::BTreeMap, fmt, fs, io, path::Path, time::Duration};
 /// A conversation.
 #[derive(Clone, Debug)]
 pub struct Transcript {
-    /// Its file, relative to the folder of all transcripts.
+    /// Name of its file, relative to the folder of all transcripts.
     pub name: String,
     pub(super) real: Real,
-    /// Why the double is left out, if it is.
+    /// Reason why the double does not play it, if there is one.
     pub(super) not_on_double: Option<String>,
     pub(super) steps: Vec<Step>,
 }
 
-/// Whether a real server can follow.
+/// True if a real server can play it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Real {
     Whole,
@@ -48,7 +48,7 @@ pub(super) enum Step {
     Text(String),
     Known(String),
     Send(Send),
-    /// What is read from a connection at this point.
+    /// Output that is expected from a connection at this point.
     Expect(Expect),
     Advance(Duration),
 }
@@ -61,7 +61,7 @@ pub(super) struct Send {
     pub(super) read: Read,
 }
 
-/// What is read after something was sent, when a reply is to be recorded.
+/// What to read after something was sent, when replies are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     One,
@@ -76,12 +76,12 @@ pub(super) struct Expect {
     pub(super) unordered: bool,
     pub(super) known: Option<String>,
     pub(super) lines: Vec<String>,
-    /// The double's own lines, where it differs.
+    /// Lines of the double, if it differs.
     pub(super) double: Vec<String>,
     pub(super) closed: bool,
 }
 
-/// A file that is no transcript.
+/// A file that is not a valid transcript.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}:{line}: {problem}")]
 pub struct MalformedTranscript {
@@ -119,7 +119,7 @@ impl Transcript {
     /// Reads one transcript.
     ///
     /// # Errors
-    /// If a line is none of a transcript.
+    /// If a line is invalid.
     pub fn parse(name: &str, text: &str) -> Result<Self, MalformedTranscript> {
         let mut transcript = Self {
             name: name.to_owned(),
@@ -203,7 +203,7 @@ impl Transcript {
             Some(text) if text.strip_prefix("no").is_some_and(why) => Real::Never,
             _ => {
                 return Err(format!(
-                    "no such directive, or one without a reason: {rest}"
+                    "unknown directive, or directive without a reason: {rest}"
                 ));
             }
         };
@@ -211,7 +211,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// The expectation that the latest step is, or a new one.
+    /// Returns the latest expectation, or adds one.
     fn expectation(&mut self, connection: u32) -> &mut Expect {
         let known = match self.steps.iter().rev().nth(1) {
             Some(Step::Known(name)) => Some(name.clone()),
@@ -236,7 +236,7 @@ impl Transcript {
         }
     }
 
-    /// Whether it is played on this kind of server.
+    /// Returns true if it is played on this kind of server.
     pub(super) fn is_for(&self, real: bool) -> bool {
         if real {
             self.real != Real::Never
@@ -245,12 +245,12 @@ impl Transcript {
         }
     }
 
-    /// Why the double does not play it, if so.
+    /// Returns the reason why the double does not play it, if there is one.
     pub fn not_on_double(&self) -> Option<&str> {
         self.not_on_double.as_deref()
     }
 
-    /// Requests in it.
+    /// Returns the number of its requests.
     pub fn requests(&self) -> usize {
         let sends = self
             .steps
@@ -259,8 +259,8 @@ impl Transcript {
         sends.count()
     }
 
-    /// Names of commands that are sent as requests of their own, in lower case, each also with the word
-    /// behind it: it may be a subcommand.
+    /// Returns the names of commands that are sent as separate requests, in lower case, each also with the
+    /// next word, which may be a subcommand.
     pub fn commands(&self) -> impl Iterator<Item = String> {
         let sends = self.steps.iter().filter_map(|step| match step {
             Step::Send(send) => Some(send),
@@ -268,7 +268,7 @@ impl Transcript {
         });
         sends.flat_map(|send| {
             let words = match send.read {
-                // Raw bytes are looked at if they are an inline request.
+                // Raw bytes are included if they are an inline request.
                 Read::All => split(String::from_utf8_lossy(&send.bytes).trim_end()),
                 Read::One | Read::OneUnordered | Read::Nothing => {
                     send.line.split_once(' ').and_then(|(_, line)| split(line))
@@ -315,7 +315,7 @@ impl fmt::Display for Transcript {
     }
 }
 
-/// A request as clients send it.
+/// Encodes a request as clients do.
 pub(super) fn multibulk(words: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -326,7 +326,7 @@ pub(super) fn multibulk(words: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Splits a line as `redis-cli` does, with one addition: `"x"*100` repeats what is quoted.
+/// Splits a line as `redis-cli` does, with one addition: `"x"*100` repeats the quoted text.
 pub(super) fn split(line: &str) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line.trim_start_matches(' ').as_bytes();
@@ -394,13 +394,13 @@ fn bytes_of(words: &[Vec<u8>], read: Read) -> Vec<u8> {
 }
 
 impl Send {
-    /// The connections whose numbers it names.
+    /// Returns the connections whose ids the request contains.
     pub(super) fn named(&self) -> impl Iterator<Item = u32> {
         let parts = self.line.split("{id ").skip(1);
         parts.filter_map(|part| part.split_once('}')?.0.parse().ok())
     }
 
-    /// What goes over the wire once those numbers are known.
+    /// Returns the bytes to send, with those ids filled in.
     pub(super) fn bytes_with(&self, ids: &BTreeMap<u32, String>) -> Vec<u8> {
         let mut line = self.line.clone();
         for (connection, id) in ids {
@@ -411,7 +411,7 @@ impl Send {
     }
 }
 
-/// The lines of a reply, with everything unprintable escaped.
+/// Returns the lines of a reply, with unprintable characters escaped.
 pub(super) fn lines(reply: &[u8]) -> Vec<String> {
     let reply = reply.strip_suffix(b"\r\n").unwrap_or(reply);
     let mut lines = vec![Vec::new()];
@@ -445,7 +445,7 @@ fn escape(line: &[u8]) -> String {
     text
 }
 
-/// Whether a line is what a `<` line says; `{*}` stands for anything.
+/// Returns true if a line matches a `<` line, in which `{*}` stands for anything.
 pub(super) fn matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split("{*}");
     let Some(rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {

@@ -1,14 +1,14 @@
-//! The values that generated arguments are drawn from: small pools, so that requests meet each
-//! other. Which pool an argument has follows from its command, its name, or its type.
+//! Pools of values for generated arguments. They are small, so that requests meet on the same values. The
+//! pool of an argument follows from its command, its name, or its type.
 
 use super::table::{Argument, Kind, Row};
 
-/// Where the values of an argument come from.
+/// Source of an argument's values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pool {
-    /// Mostly one of the first, sometimes one of the second.
+    /// Mostly a value of the first list, sometimes one of the second.
     Words(&'static [&'static str], &'static [&'static str]),
-    /// Times to live, long or past: what runs out meanwhile belongs into a transcript.
+    /// Times to live, far in the future or past. Transcripts cover keys that expire meanwhile.
     Seconds,
     Milliseconds,
     /// Points in time, in the far future or long past.
@@ -20,11 +20,11 @@ pub(super) enum Pool {
     Request,
     /// The name of a setting with a value.
     Setting,
-    /// What belongs to it was drawn before.
+    /// No values: they were drawn before.
     Nothing,
 }
 
-/// Values that belong to no pool.
+/// Values outside of all pools.
 pub(super) const ODD: &[&str] = &[
     "",
     "a b",
@@ -188,7 +188,7 @@ const CATEGORIES: Pool = Pool::Words(
     &["nosuch", "@hash", ""],
 );
 
-/// Scripts whose replies are the same everywhere.
+/// Scripts whose replies do not depend on the server.
 const SCRIPTS: Pool = Pool::Words(
     &[
         "return redis.call('GET', KEYS[1])",
@@ -227,7 +227,7 @@ const SCRIPTS: Pool = Pool::Words(
         "return 1",
     ],
 );
-/// Of `return 1`, in both cases, and others.
+/// Digests of `return 1`, in both cases, and others.
 const DIGESTS: Pool = Pool::Words(
     &["e0e1f9fabfc9d4800c877a703b823ac0578ff8db"],
     &[
@@ -237,7 +237,7 @@ const DIGESTS: Pool = Pool::Words(
     ],
 );
 
-/// Times to live that are refused, or over at once.
+/// Times to live that are refused, or expire at once.
 pub(super) const TTLS: &[&str] = &[
     "0",
     "-1",
@@ -262,7 +262,7 @@ pub(super) const TIMES: &[&str] = &[
     "",
 ];
 
-/// Settings with values, first the one that every sequence begins with.
+/// Settings with values; every sequence starts with the first value.
 pub(super) const SETTINGS: &[(&str, &[&str])] = &[
     ("hash-max-listpack-entries", &["512", "2"]),
     ("hash-max-listpack-value", &["64", "3"]),
@@ -276,7 +276,7 @@ pub(super) const SETTINGS: &[(&str, &[&str])] = &[
     ("slowlog-max-len", &["128", "-1", "abc"]),
 ];
 
-/// Pools by command (`*` for all) and name of the argument; the first that fits.
+/// Pools by command (`*` for all) and name of the argument; the first match counts.
 const HINTS: &[(&str, &str, Pool)] = &[
     ("xread", "milliseconds", PAUSES),
     ("xreadgroup", "milliseconds", PAUSES),
@@ -323,7 +323,7 @@ const HINTS: &[(&str, &str, Pool)] = &[
             &["nosuch", ""],
         ),
     ),
-    // Fewer than all would be random ones.
+    // A smaller count would return random members.
     ("spop", "count", Pool::Words(&["100"], &["0", "-1", "abc"])),
     ("*", "count", COUNTS),
     ("*", "rank", SMALL),
@@ -389,7 +389,7 @@ const HINTS: &[(&str, &str, Pool)] = &[
         "offset",
         Pool::Words(&["0", "8", "#1", "100"], &["-1", "abc", "#", "4294967296"]),
     ),
-    // A string of that many bytes is made: at most some thousands.
+    // The command makes a string of that many bytes: at most some thousands.
     (
         "setrange",
         "offset",
@@ -473,7 +473,7 @@ const HINTS: &[(&str, &str, Pool)] = &[
             &["#!lua name=lib\n", "#!lua", "return 1", ""],
         ),
     ),
-    // What DUMP gives of a string, all of it ASCII by luck.
+    // A DUMP of a string, all of it ASCII by chance.
     (
         "*",
         "serialized-value",
@@ -506,22 +506,22 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("*", "pattern", PATTERNS),
 ];
 
-/// Arguments that are always given although they are optional.
+/// Optional arguments that are always given.
 const GIVEN: &[(&str, &str)] = &[
-    // Without names they tell of every command, with fewer than all of random ones.
+    // Without names the command describes every command, with a smaller count random ones.
     ("command|docs", "command-name"),
     ("command|info", "command-name"),
     ("scan", "count"),
     ("spop", "count"),
 ];
 
-/// Arguments that COMMAND DOCS does not tell of.
+/// Arguments that COMMAND DOCS does not list.
 const UNDOCUMENTED: &[(&str, Pool)] = &[
     ("command|getkeys", Pool::Request),
     ("command|getkeysandflags", Pool::Request),
 ];
 
-/// Requests that give each group something to work on.
+/// Requests that give each group data to work on.
 pub(super) const SETUP: &[(&str, &str)] = &[
     ("string", "SET s1 hello"),
     ("string", "SET s2 10"),
@@ -551,7 +551,7 @@ pub(super) const SETUP: &[(&str, &str)] = &[
     ("generic", "SET s1 1 EX 1000000"),
     ("generic", "HSET h1 f1 v"),
     ("transactions", "WATCH s1"),
-    // What EVALSHA knows.
+    // A script for EVALSHA.
     ("scripting", "EVAL \"return 1\" 0"),
     (
         "scripting",
@@ -560,7 +560,7 @@ pub(super) const SETUP: &[(&str, &str)] = &[
     ),
 ];
 
-/// The keys that commands of each group mostly use.
+/// Keys that commands of each group mostly use.
 const KEYS: &[(&str, &[&str])] = &[
     ("string", &["s1", "s2", "s3"]),
     ("bitmap", &["s1", "s2", "s3"]),
@@ -573,34 +573,34 @@ const KEYS: &[(&str, &[&str])] = &[
     ("stream", &["x1", "x2"]),
     ("transactions", &["s1", "s2", "h1"]),
 ];
-/// The keys that the others use.
+/// Keys that the other commands use.
 pub(super) const ANY_KEYS: &[&str] = &[
     "s1", "s2", "h1", "l1", "l2", "t1", "t2", "z1", "z2", "g1", "p1", "x1", "none", "",
 ];
 
-/// The keys for commands of a group.
+/// Returns the keys for commands of a group.
 pub(super) fn keys_of(group: &str) -> &'static [&'static str] {
     let own = KEYS.iter().find(|(of, _)| *of == group);
     own.map_or(ANY_KEYS, |(_, keys)| keys)
 }
 
-/// Whether an optional argument is always given.
+/// Returns true if an optional argument is always given.
 pub(super) fn is_given(row: &Row, argument: &Argument) -> bool {
     GIVEN.contains(&(&row.name, &argument.name))
 }
 
-/// Whether a row always has an argument that may be left out.
+/// Returns true if a row always has an optional argument.
 pub(super) fn is_whole(row: &Row) -> bool {
     GIVEN.iter().any(|(command, _)| *command == row.name)
 }
 
-/// What a row takes beside its documented arguments.
+/// Returns the undocumented arguments of a row.
 pub(super) fn undocumented(row: &Row) -> Option<Pool> {
     let found = UNDOCUMENTED.iter().find(|(name, _)| *name == row.name);
     found.map(|(_, pool)| *pool)
 }
 
-/// The pool of an argument.
+/// Returns the pool of an argument.
 pub(super) fn pool(row: &Row, argument: &Argument) -> Pool {
     let fits = |command: &str, name: &str| {
         (command == row.name || command == "*") && name == argument.name
@@ -622,7 +622,7 @@ pub(super) fn pool(row: &Row, argument: &Argument) -> Pool {
     }
 }
 
-/// What the names `start`, `min`, `increment` and their like mean depends on what they are.
+/// Adapts a pool: `start`, `min`, `increment` and similar names have different meanings for different types.
 fn adapted(row: &Row, argument: &Argument, pool: Pool) -> Pool {
     let is_text = argument.kind == Kind::Text;
     match &*argument.name {
