@@ -1,4 +1,4 @@
-//! The decoder alone. Its time must be in proportion to the bytes, however they are cut.
+//! The decoder alone. Its time must be proportional to the bytes, in whatever pieces they arrive.
 
 use criterion::{Criterion, Throughput};
 use redouble::resp::{Decoder, Limits};

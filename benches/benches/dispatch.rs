@@ -1,4 +1,4 @@
-//! The engine alone: a request that was decoded, to the bytes of its reply.
+//! The engine alone: from a decoded request to the bytes of its reply.
 
 use criterion::{Criterion, Throughput};
 use redouble::engine::{Config, ConnId, Engine, NodeApi as _, Outcome, UnixMicros};
@@ -32,7 +32,7 @@ impl Bench {
         }
     }
 
-    /// Runs all requests, and gives the first byte of the last reply.
+    /// Runs all requests, and returns the first byte of the last reply.
     fn run(&mut self, requests: &[OwnedRequest]) -> u8 {
         for request in requests {
             let request = request.as_request().expect("not empty");
@@ -71,7 +71,7 @@ fn main() {
     group.bench_function("SET NX PX, free", |bencher| {
         let mut bench = Bench::new();
         bencher.iter(|| {
-            // All locks of the round before are over, so each is taken again.
+            // All locks of the previous round have expired, so each is acquired again.
             bench.now = bench.now.plus(2 * TTL);
             assert_eq!(bench.run(&sets), b'+');
         });

@@ -1,5 +1,5 @@
-//! The release script through the engine: what a call of Lua costs, and a lock cycle with it. And the same script in
-//! mlua alone, which is the least that it can cost: no table of commands, no sandbox, no bounds, a map for a keyspace.
+//! The release script in the engine: the cost of a Lua call, and of a lock cycle with it. The same script in
+//! mlua alone shows the lower bound: no table of commands, no sandbox, no limits, a map as the keyspace.
 
 use criterion::Criterion;
 use mlua::{Function, Lua, LuaString, Value};
@@ -39,7 +39,7 @@ impl Bench {
     }
 }
 
-/// The script in mlua, and what it looks for.
+/// The script in mlua, and its keyspace.
 struct Bare {
     release: Function,
     held: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>>,
@@ -130,7 +130,7 @@ fn main() {
             assert_eq!(bare.run(&key, &token), 1);
         });
     });
-    // As many as redouble-compare draws from: texts that Lua has not seen of late, and a larger map.
+    // As many locks as in redouble-compare: the tokens are new to Lua, and the map is larger.
     let locks: Vec<_> = (0..10_000)
         .map(|at| (workload::key(at), workload::token(at)))
         .collect();
@@ -140,7 +140,7 @@ fn main() {
         |bencher| {
             locks.iter().for_each(|(key, token)| bare.hold(key, token));
             bencher.iter(|| {
-                let (key, token) = turns.next().expect("it goes on for ever");
+                let (key, token) = turns.next().expect("the iterator is endless");
                 assert_eq!(bare.run(key, token), 1);
                 bare.hold(key, token);
             });

@@ -14,7 +14,7 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    // Each is dropped before the next one starts: they hold ports.
+    // Each server is dropped before the next one starts, because servers hold ports.
     criterion.bench_function("start/fresh server to first PONG, and its end", |bencher| {
         bencher.iter(|| drop(runtime.block_on(first_pong()).expect("a server")));
     });

@@ -1,6 +1,6 @@
-//! Medians, quantiles and ratios. Knows nothing of what is measured.
+//! Medians, quantiles and ratios of any values.
 
-/// The middle value, or the mean of the two in the middle. NaN for no values.
+/// Returns the middle value, or the mean of the two in the middle. NaN for no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -12,8 +12,8 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The smallest value that at least `share` (0 to 1) of the values do not exceed: nearest rank.
-/// Sorts the values. 0 for none.
+/// Returns the smallest value that at least `share` (0 to 1) of the values do not exceed (nearest rank).
+/// Sorts the values. 0 for no values.
 pub fn quantile(values: &mut [u32], share: f64) -> u32 {
     if values.is_empty() {
         return 0;
@@ -23,7 +23,7 @@ pub fn quantile(values: &mut [u32], share: f64) -> u32 {
     *values.select_nth_unstable(index).1
 }
 
-/// `ours / theirs`; NaN, which meets no target, when there is nothing to compare with.
+/// Returns `ours / theirs`; NaN, which meets no target, if there is nothing to compare with.
 pub fn ratio(ours: f64, theirs: f64) -> f64 {
     if theirs > 0.0 && ours.is_finite() && theirs.is_finite() {
         ours / theirs

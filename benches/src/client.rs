@@ -1,6 +1,5 @@
-//! The client of the comparison: plain sockets on one thread, requests that were encoded
-//! beforehand, and a look at every reply. Cheap, because on a small machine it is the client that
-//! limits the requests per second.
+//! The client of the comparison: plain sockets on one thread, requests encoded beforehand, and a check of
+//! every reply. It is cheap, because on a small machine the client limits the requests per second.
 
 use crate::workload::{Lane, Stream, encode};
 use crate::{Error, Result};
@@ -12,26 +11,26 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-/// A server that does not answer for this long is given up.
+/// Time without a reply after which a server is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Far slower than any server that is worth measuring.
+/// Time per request that no server worth measuring needs.
 const REQUEST_MAX: Duration = Duration::from_micros(100);
 const READ_BYTES: usize = 16 * 1024;
 
-/// What came back.
+/// Number of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Replies of any kind.
+    /// Number of replies of any kind.
     pub replies: u64,
-    /// Those that are neither nil nor 0.
+    /// Number of replies that are neither nil nor 0.
     pub positive: u64,
 }
 
 impl Tally {
-    /// Takes the complete replies at the beginning of `bytes`, and says how long they are.
+    /// Counts the complete replies at the start of `bytes`, and returns their length.
     ///
     /// # Errors
-    /// For an error reply, and for anything that is no reply to the requests of a comparison.
+    /// For an error reply, or bytes that are not a reply to the requests of a comparison.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut at = 0;
         while let Some((len, positive)) = scan(&bytes[at..])? {
@@ -43,7 +42,7 @@ impl Tally {
     }
 }
 
-/// The length of the reply that `bytes` begin with, and whether it is neither nil nor 0.
+/// Returns the length of the reply at the start of `bytes`, and whether it is neither nil nor 0.
 fn scan(bytes: &[u8]) -> Result<Option<(usize, bool)>> {
     let Some(line) = bytes.iter().position(|byte| *byte == b'\n') else {
         return Ok(None);
@@ -87,20 +86,20 @@ fn scan(bytes: &[u8]) -> Result<Option<(usize, bool)>> {
 
 fn unexpected(bytes: &[u8]) -> Error {
     format!(
-        "not a reply that was expected: {}",
+        "not a reply to the request: {}",
         bytes[..bytes.len().min(80)].escape_ascii()
     )
     .into()
 }
 
-/// How a lap went.
+/// Results of a lap.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// What came back.
+    /// Number of replies.
     pub tally: Tally,
-    /// From the first request to the last reply.
+    /// Time from the first request to the last reply.
     pub elapsed: Duration,
-    /// From the write of each batch to the last of its replies, nanoseconds.
+    /// Times from the write of each batch to the last of its replies, in nanoseconds.
     pub latency_nanos: Vec<u32>,
 }
 
@@ -116,7 +115,7 @@ impl Clients {
     /// Opens `count` connections.
     ///
     /// # Errors
-    /// When the server refuses one.
+    /// If the server refuses one.
     pub fn connect(addr: SocketAddr, count: usize) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -137,11 +136,11 @@ impl Clients {
         })
     }
 
-    /// Sends a stream, one lane per connection, and checks what comes back.
+    /// Sends a stream, one lane per connection, and checks the replies.
     ///
     /// # Errors
-    /// For an error reply, a reply too many, too few positive replies, or a server that is gone or
-    /// silent. The connections are of no use afterwards.
+    /// For an error reply, a surplus reply, too few positive replies, or a server that is down or silent.
+    /// Afterwards the connections cannot be used.
     pub fn run(&mut self, stream: &Arc<Stream>) -> Result<Run> {
         if stream.lanes.len() > self.sockets.len() {
             return Err(format!(
@@ -170,7 +169,7 @@ impl Clients {
             }
             Ok::<_, Error>(lanes)
         };
-        // One deadline for all: a timer for each batch would cost as much as the batch.
+        // All batches share one deadline: a timer for each would cost as much as the batch.
         let deadline = SILENCE_MAX + stream.requests as u32 * REQUEST_MAX;
         let lanes = runtime
             .block_on(async { tokio::time::timeout(deadline, all).await })
@@ -202,7 +201,7 @@ fn check(stream: &Stream, tally: Tally) -> Result<()> {
         .filter(|positive| *positive != tally.positive)
     {
         return Err(format!(
-            "{} requests must have had an effect, {} had one",
+            "{} requests must have an effect, {} had one",
             positive, tally.positive
         )
         .into());
@@ -234,7 +233,7 @@ async fn drive(mut socket: TcpStream, lane: &Lane) -> Result<(TcpStream, Tally, 
             }
         }
         if tally.replies > sent || filled > 0 {
-            return Err("the server answered more than it was asked".into());
+            return Err("the server sent more replies than requests".into());
         }
         latency_nanos.push(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX));
     }
@@ -257,10 +256,10 @@ impl Control {
         Ok(Self(socket))
     }
 
-    /// Sends one request and gives the bytes of its reply.
+    /// Sends one request and returns the bytes of its reply.
     ///
     /// # Errors
-    /// For an error reply, an array, or a server that is gone or silent.
+    /// For an error reply, an array, or a server that is down or silent.
     pub fn call(&mut self, args: &[&str]) -> Result<Vec<u8>> {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let mut request = Vec::new();
@@ -325,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Runs a stream of two requests against a server that answers each connection with `answer`.
+    /// Runs a stream of two requests against a server that sends `answer` on each connection.
     fn run_against(answer: &'static [u8], positive: Option<u64>) -> Result<Tally> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let addr = listener.local_addr()?;
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_fails_on_what_it_must_not_measure() {
+    fn a_run_fails_on_wrong_replies() {
         let tally = run_against(b"+PONG\r\n:0\r\n", Some(1)).expect("well answered");
         assert_eq!(
             tally,
@@ -357,13 +356,13 @@ mod tests {
             (
                 b"+PONG\r\n+PONG\r\n",
                 Some(1),
-                "1 requests must have had an effect, 2 had one",
+                "1 requests must have an effect, 2 had one",
             ),
             (b"+PONG\r\n", None, "closed the connection"),
             (
                 b"+PONG\r\n+PONG\r\n+PONG\r\n",
                 None,
-                "more than it was asked",
+                "more replies than requests",
             ),
         ] {
             let error = run_against(answer, positive)

@@ -1,7 +1,8 @@
 //! The do-nothing server: it reads, counts requests without parsing them, and sends one fixed reply for each.
 //!
-//! Its CPU time is the kernel's part of any server that waits for sockets and reads and writes each of them once
-//! per batch. [`ANSWER`] sets the reply, so that a row is measured with replies of the size that real servers send.
+//! Its CPU time is the kernel's share of any server that waits for sockets, and reads and writes each of them
+//! once per batch. [`ANSWER`] sets the reply, so that a row is measured with replies of the same size as from
+//! real servers.
 
 use crate::Result;
 use mio::net::{TcpListener, TcpStream};
@@ -10,13 +11,13 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The command that sets the reply to its only argument, as it is sent: bytes of RESP.
+/// Command that sets the reply to its only argument: bytes of RESP.
 pub const ANSWER: &str = "ANSWER";
-/// The reply until ANSWER sets another one.
+/// Reply until ANSWER sets another one.
 const OK: &[u8] = b"+OK\r\n";
-/// Size of the read buffer. A batch must be shorter, so that one read takes it whole.
+/// Size of the read buffer. A batch must be shorter, so that one read takes all of it.
 const READ_BYTES: usize = 64 * 1024;
-/// Replies that are ready to be sent in one write; a batch has at most as many requests.
+/// Number of replies that one write can send, and largest number of requests in a batch.
 const REPLIES_MAX: usize = 4 * 1024;
 /// Events per call of `epoll_wait`.
 const EVENTS: usize = 128;
@@ -25,7 +26,7 @@ const LISTENER: Token = Token(0);
 /// Serves on a free port of 127.0.0.1 until the process is killed. Calls `ready` with the address.
 ///
 /// # Errors
-/// When the listening socket fails.
+/// If the listening socket fails.
 pub fn serve(ready: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -54,7 +55,7 @@ pub fn serve(ready: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     }
 }
 
-/// The read buffer, and the reply many times over.
+/// The read buffer, and many copies of the reply.
 struct Floor {
     input: Vec<u8>,
     replies: Vec<u8>,
@@ -105,7 +106,7 @@ impl Floor {
 
     /// Sends a reply for each request in the first `read` bytes of the input.
     fn reply(&self, peer: &mut TcpStream, read: usize) -> bool {
-        // XADD has an asterisk as an argument.
+        // An argument of XADD contains an asterisk.
         let begins = |pair: &&[u8]| pair[0] == b'*' && pair[1].is_ascii_digit();
         let requests = self.input[..read].windows(2).filter(begins).count();
         let Some(replies) = self.replies.get(..requests * self.reply_bytes) else {
@@ -115,7 +116,7 @@ impl Floor {
     }
 }
 
-/// The argument of an ANSWER request.
+/// Returns the argument of an ANSWER request.
 fn new_reply(input: &[u8]) -> Option<Vec<u8>> {
     let rest = input.strip_prefix(b"*2\r\n$6\r\nANSWER\r\n$")?;
     let line = rest.iter().position(|&byte| byte == b'\n')?;
@@ -129,7 +130,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn the_do_nothing_server_sends_the_reply_that_it_was_given() {
+    fn the_do_nothing_server_sends_the_configured_reply() {
         let (sender, receiver) = mpsc::channel();
         // The thread ends with the process of the test.
         std::thread::spawn(move || serve(|addr| Ok(sender.send(addr)?)));

@@ -1,5 +1,5 @@
-//! Locks under use: what a lock costs over the two commands that it consists of, and how long it takes from
-//! one holder to the next when several want it.
+//! Locks in use: the cost of a lock over the two commands that it consists of, and the time from one holder
+//! to the next under contention.
 
 use crate::Result;
 use crate::arithmetic::{median, quantile, ratio};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-/// Cycles that warm up.
+/// Number of warm-up cycles.
 const WARM: usize = 500;
-/// How long a client holds the lock.
+/// Time for which a client holds the lock.
 const HOLD: Duration = Duration::from_micros(200);
 /// The lease of the contended locks. No client crashes here.
 const LEASE: Duration = Duration::from_secs(10);
@@ -24,18 +24,18 @@ pub struct Cost {
     pub raw: f64,
     /// A mutex of the lock crate.
     pub mutex: f64,
-    /// The same with a watchdog.
+    /// A mutex with a watchdog.
     pub watched: f64,
-    /// The time that the mutex takes, as a multiple of the raw commands.
+    /// Time of a mutex cycle, as a multiple of the raw commands.
     pub over_raw: f64,
-    /// The time that it takes with a watchdog, as a multiple of without.
+    /// Time of a mutex cycle with a watchdog, as a multiple of one without.
     pub over_mutex: f64,
 }
 
-/// Measures what a cycle costs: the medians of all rounds, A B C A B C.
+/// Measures the cost of a cycle: the medians of all rounds, A B C A B C.
 ///
 /// # Errors
-/// When the server cannot be reached or a lock that must be free is not.
+/// If the server cannot be reached, or a lock is not free although it must be.
 pub fn cost(url: &str, rounds: usize) -> Result<Cost> {
     let runtime = one_thread()?;
     runtime.block_on(async {
@@ -83,18 +83,18 @@ fn rate(cycles: usize, began: Instant) -> f64 {
     cycles as f64 / began.elapsed().as_secs_f64()
 }
 
-/// A way to hand a lock over.
+/// A way to pass a lock on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The mutex of this crate, waiters woken by messages; all in one process.
+    /// The mutex of redouble-lock; messages wake waiters; all in one process.
     Woken,
-    /// The same, each waiter with connections of its own, as in processes of their own.
+    /// The same, but each waiter has connections of its own, as in separate processes.
     WokenApart,
-    /// The mutex of this crate, waiters asking again and again.
+    /// The mutex of redouble-lock; waiters poll.
     Polling,
-    /// The fair mutex of this crate, waiters woken by messages.
+    /// The fair mutex of redouble-lock; messages wake waiters.
     Fair,
-    /// `rslock`, asking every 5 ms.
+    /// `rslock`, polling every 5 ms.
     Rslock,
 }
 
@@ -108,7 +108,7 @@ impl Way {
         Self::Rslock,
     ];
 
-    /// Its name in the table.
+    /// Returns the name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Woken => "mutex, pub/sub, one process",
@@ -120,20 +120,20 @@ impl Way {
     }
 }
 
-/// What a contest has shown.
+/// Results of a contest.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Grants per second.
     pub per_second: f64,
-    /// From the release to the next grant, microseconds: the median and the 99th of a hundred.
+    /// Median time from a release to the next grant, in microseconds.
     pub p50_us: u32,
-    /// The 99th of a hundred.
+    /// 99th percentile of this time, in microseconds.
     pub p99_us: u32,
     /// Jain's index of the grants of all waiters: 1 if all had the same number, 1/n if one had them all.
     pub fairness: f64,
 }
 
-/// What all waiters note.
+/// Records of all waiters.
 #[derive(Default)]
 struct Notes {
     released: Option<Instant>,
@@ -141,10 +141,10 @@ struct Notes {
     grants: Vec<u64>,
 }
 
-/// Lets several clients contend for one lock for a while.
+/// Makes several clients contend for one lock for a while.
 ///
 /// # Errors
-/// When the server cannot be reached or a lock fails.
+/// If the server cannot be reached or a lock fails.
 pub fn contest(url: &str, way: Way, waiters: usize, time: Duration) -> Result<Outcome> {
     let runtime = one_thread()?;
     runtime.block_on(async {
@@ -252,7 +252,7 @@ async fn fight_with_rslock(
     Ok(())
 }
 
-/// Work, without letting others of this thread wait for it.
+/// Holds the lock in a busy loop that yields to other tasks of the thread.
 async fn hold() {
     let until = Instant::now() + HOLD;
     while Instant::now() < until {

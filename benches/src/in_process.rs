@@ -1,4 +1,4 @@
-//! Lock cycles of one client: the double in process against Redis over loopback, by the same code.
+//! Lock cycles of one client: the double in process against Redis over loopback, with the same code.
 
 use crate::Result;
 use crate::process::Program;
@@ -8,18 +8,18 @@ use redouble_lock::{LockManager, Mutex, Release};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How long a side is measured in a round.
+/// Measured time per server and round.
 const ROUND: Duration = Duration::from_millis(500);
-/// Cycles that warm up, and show how many make a round.
+/// Warm-up cycles, which also determine the number of cycles of a round.
 const TRIAL: usize = 500;
-/// Fresh servers whose first cycle is timed.
+/// Number of fresh servers whose first cycle is timed.
 const FRESH: usize = 100;
 
-/// Compares the cycles per second of one client that takes a lock and gives it back, with the
-/// `redis` crate and with `redouble-lock`; and the first cycle on a fresh server.
+/// Compares the cycles per second of one client that acquires and releases a lock, with the `redis` crate and
+/// with `redouble-lock`; and the first cycle on a fresh server.
 ///
 /// # Errors
-/// When a server cannot be started, or a lock that must be free is not.
+/// If a server cannot be started, or a lock is not free although it must be.
 pub fn compare(redis: &Program, rounds: usize) -> Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -72,7 +72,7 @@ pub fn compare(redis: &Program, rounds: usize) -> Result<Vec<Figure>> {
 /// script by EVALSHA.
 ///
 /// # Errors
-/// When a request fails, or a lock that must be free is not.
+/// If a request fails, or a lock is not free although it must be.
 pub async fn scripted_cycles(connection: &mut impl ConnectionLike, cycles: usize) -> Result<()> {
     let release = redis::Script::new(crate::RELEASE);
     for cycle in 0..cycles {
@@ -99,7 +99,7 @@ pub async fn scripted_cycles(connection: &mut impl ConnectionLike, cycles: usize
 /// Acquires and releases a mutex of `redouble-lock` `cycles` times.
 ///
 /// # Errors
-/// When a request fails, or a lock that must be free is not.
+/// If a request fails, or a lock is not free although it must be.
 pub async fn mutex_cycles(mutex: &Mutex, cycles: usize) -> Result<()> {
     for _ in 0..cycles {
         let release = mutex.try_lock().await?.release().await;
@@ -110,7 +110,7 @@ pub async fn mutex_cycles(mutex: &Mutex, cycles: usize) -> Result<()> {
     Ok(())
 }
 
-/// Cycles per second of both sides, A B A B.
+/// Returns the cycles per second of both servers, A B A B.
 fn paired(
     runtime: &Runtime,
     rounds: usize,
@@ -139,8 +139,8 @@ fn paired(
     Ok((redis, redouble))
 }
 
-/// From a fresh server that answers to the end of its first cycle: the script is compiled, and the
-/// double makes its Lua.
+/// Measures the time from a running fresh server to the end of its first cycle, in which the script is
+/// compiled and the double creates its Lua VM.
 fn first_cycles(runtime: &Runtime, redis: &Program) -> Result<Figure> {
     let mut seconds = Vec::new();
     for _ in 0..FRESH {
@@ -158,7 +158,7 @@ fn first_cycles(runtime: &Runtime, redis: &Program) -> Result<Figure> {
     let mut connection = runtime.block_on(client.get_multiplexed_async_connection())?;
     let mut flushed = Vec::new();
     for _ in 0..FRESH {
-        // SCRIPT FLUSH drops the interpreter too, which makes the server as good as fresh.
+        // SCRIPT FLUSH drops the interpreter too, so the server is as good as fresh.
         let elapsed = runtime.block_on(async {
             let () = redis::cmd("SCRIPT")
                 .arg("FLUSH")

@@ -1,8 +1,8 @@
 //! Measures the double, alone (`benches/`) and side by side with a real Redis (`redouble-compare`).
 //!
-//! The comparison drives both servers in turn with the same bytes from the same client, and judges
-//! ratios: absolute figures say more about the machine than about the server. On Linux only, since
-//! CPU time and memory of the server process come from `/proc`.
+//! The comparison drives both servers in turn with the same bytes from the same client, and judges ratios:
+//! absolute figures depend more on the machine than on the server. It needs Linux, because CPU time and
+//! memory of the server process come from `/proc`.
 
 pub mod arithmetic;
 pub mod client;
@@ -18,10 +18,10 @@ pub mod scenarios;
 pub mod start;
 pub mod workload;
 
-/// What goes wrong here ends the comparison, so a text is all that is needed of it.
+/// Any error ends the comparison, so only its text matters.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Short for results with [`Error`].
+/// Result with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The script that releases a lock: it deletes the key if the key holds the caller's token.

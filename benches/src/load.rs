@@ -1,5 +1,5 @@
-//! The rows under load: many clients, both servers in turn, requests per second and per second of
-//! the server's CPU time.
+//! Rows under load: many clients, both servers in turn; requests per second, and per second of the server's
+//! CPU time.
 
 use crate::Result;
 use crate::arithmetic::quantile;
@@ -11,47 +11,49 @@ use crate::workload::{Lap, Stream, Workload, lap_requests};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// No row may be slower than this in requests per second.
+/// Lowest allowed ratio of requests per second.
 const PER_SECOND_MIN: f64 = 0.95;
-/// With a do-nothing server beside it, no row may have a higher 99th percentile of latency than Redis.
+/// Highest allowed ratio of the 99th percentile of latency, if the do-nothing server runs too.
 const P99_MAX: f64 = 1.0;
 
-/// A workload, how it is sent, and what is promised.
+/// A workload, its pipelining, and its targets.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// As it stands in the table.
+    /// Title in the table.
     pub title: &'static str,
     /// The requests.
     pub workload: Workload,
-    /// Requests that are sent before the first of their replies is waited for.
+    /// Number of requests that are sent before waiting for replies.
     pub pipeline: usize,
-    /// Requests per CPU-second, redouble over Redis.
+    /// Lowest allowed ratio of requests per CPU-second, redouble over Redis.
     pub per_cpu_second_min: f64,
-    /// CPU time per request above the do-nothing server, redouble over Redis, where it is judged.
+    /// Highest allowed ratio of CPU time per request above the do-nothing server, redouble over Redis, if it
+    /// is judged.
     pub above_floor_max: Option<f64>,
 }
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Rounds per server.
+    /// Number of rounds per server.
     pub rounds: usize,
-    /// Connections.
+    /// Number of connections.
     pub clients: usize,
-    /// CPU time that the faster server spends in a round, about.
+    /// Approximate CPU time of the faster server in a round.
     pub cpu: Duration,
-    /// Requests of a round, instead of as many as take that CPU time.
+    /// Number of requests of a round, in place of the CPU time.
     pub requests: Option<usize>,
-    /// Locks that the keys are drawn from.
+    /// Number of locks from which keys are drawn.
     pub locks: usize,
     /// Seed of the keys.
     pub seed: u64,
 }
 
-/// Measures one row on both servers, A B A B, and on the do-nothing server after each pair of rounds, if there is one.
+/// Measures one row on both servers, A B A B; with a do-nothing server also on that after each pair of
+/// rounds.
 ///
 /// # Errors
-/// When a server answers wrongly or not at all.
+/// If a server gives a wrong reply or none.
 pub fn compare(
     row: &Row,
     redis: &Server,
@@ -59,7 +61,7 @@ pub fn compare(
     floor: Option<&Server>,
     effort: &Effort,
 ) -> Result<Vec<Figure>> {
-    // A round is as many laps as it takes.
+    // A round is several laps.
     let whole = lap_requests(effort.locks);
     let lap_requests = effort
         .requests
@@ -74,7 +76,7 @@ pub fn compare(
     ];
     let mut fastest = 0.0_f64;
     for side in &mut sides {
-        // Warms up, and shows how many laps a round needs.
+        // Warms up, and determines the number of laps in a round.
         fastest = fastest.max(side.round(&lap, 1)?.per_cpu_second);
     }
     let requests = effort
@@ -162,7 +164,7 @@ pub fn compare(
     Ok(figures)
 }
 
-/// A lap whose streams the clients' tasks can share.
+/// A lap with streams that the clients' tasks share.
 struct Laps {
     before_all: Arc<Stream>,
     before_each: Arc<Stream>,
@@ -178,7 +180,7 @@ impl Laps {
         }
     }
 
-    /// The same for a server whose answers mean nothing.
+    /// Returns the lap for a server whose replies have no meaning.
     fn unanswered(&self) -> Self {
         let any = |stream: &Stream| {
             Arc::new(Stream {
@@ -194,7 +196,7 @@ impl Laps {
     }
 }
 
-/// One server and the clients that drive it.
+/// One server and its clients.
 struct Side<'a> {
     server: &'a Server,
     clients: Clients,
@@ -207,7 +209,7 @@ struct Round {
 }
 
 impl Round {
-    /// CPU time of the server per request, seconds.
+    /// CPU time of the server per request, in seconds.
     fn cpu_seconds(&self) -> f64 {
         1.0 / self.per_cpu_second
     }

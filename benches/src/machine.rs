@@ -1,11 +1,11 @@
-//! Where and when figures were measured. It stands beside them in the JSON, and so in the book.
+//! The machine and the date of a measurement. They are in the JSON beside the figures, and so in the book.
 
 use serde_json::{Value, json};
 use std::process::Command;
 use std::{fs, thread};
 
-/// The date (UTC), the processor, the cores that this program may use, the kernel, and the load of the last minute
-/// before the first measurement, if called before it. What the system does not tell is an empty text.
+/// Returns the date (UTC), the processor, the number of cores that this program may use, the kernel, and the
+/// load average of the last minute. Call it before the first measurement. An unknown value is an empty text.
 pub fn facts() -> Value {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     json!({
@@ -29,7 +29,7 @@ fn date() -> String {
     )
 }
 
-/// The model of the first processor in the text of `/proc/cpuinfo`.
+/// Returns the model of the first processor in the text of `/proc/cpuinfo`.
 fn processor(cpuinfo: &str) -> &str {
     let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     lines
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processor_is_named() {
+    fn the_processor_is_found() {
         let text = "processor\t: 0\nmodel name\t: A Chip @ 2.00GHz\nmodel name\t: Another\n";
         assert_eq!(processor(text), "A Chip @ 2.00GHz");
         assert_eq!(processor(""), "");

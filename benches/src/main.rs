@@ -23,8 +23,8 @@ use std::time::Duration;
 ///     cargo build --release -p redouble --features cli
 ///     cargo run --release -p redouble-benches -- --check
 ///
-/// A full run takes about three minutes. Leave the machine alone meanwhile; the column "rounds"
-/// shows how far the rounds lie apart.
+/// A full run takes about three minutes. Do not use the machine meanwhile; the column "rounds" shows how far
+/// the rounds differ.
 #[derive(Parser)]
 #[command(
     name = "redouble-compare",
@@ -42,23 +42,23 @@ struct Cli {
     /// Measure only this row; may be given several times.
     #[arg(long, value_name = "ROW", value_enum)]
     only: Vec<Only>,
-    /// Rounds per server and row, of which the median counts.
+    /// Rounds per server and row; the median counts.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// CPU time that the faster server shall spend in one round of a row under load.
+    /// CPU time of the faster server in one round of a row under load.
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
-    /// Requests per round instead, for a quick look.
+    /// Requests per round in place of the CPU time, for a quick look.
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u32).range(1..))]
     requests: Option<u32>,
     /// Connections of the rows under load.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=5000))]
     clients: u16,
-    /// Locks that the keys are drawn from; as many again exist. Far beyond 10,000 both servers
-    /// spend much of their time waiting for memory.
+    /// Number of locks from which keys are drawn; as many again exist. Far beyond 10,000 both servers spend
+    /// much of their time waiting for memory.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     keys: u32,
-    /// Seed of the keys that are drawn.
+    /// Seed for drawing keys.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Measure a do-nothing server too: it reads each batch and sends replies of the usual size, without
@@ -72,10 +72,10 @@ struct Cli {
     /// Print a Markdown table.
     #[arg(long)]
     markdown: bool,
-    /// Write everything that was measured to this file.
+    /// Write all measurements to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// End with 1 if a target is missed (2 is for errors).
+    /// End with exit code 1 if a target is missed (2 is for errors).
     #[arg(long)]
     check: bool,
 }
@@ -162,13 +162,14 @@ enum Only {
 }
 
 impl Only {
-    /// The row under load, if it is one.
+    /// Returns the row under load, if it is one.
     fn row(self) -> Option<Row> {
         use Workload::{
             EvalRelease, EvalshaRelease, Get, Hincrby, Hset, Incr, Multi, Publish, PushPop, Sadd,
             SetNxPx, Xadd, Xreadgroup, Zadd, ZaddOne, Zrangebyscore,
         };
-        // The last two: least ratio of requests per CPU-second, greatest ratio of CPU time above the floor.
+        // The last two fields: lowest ratio of requests per CPU-second, highest ratio of CPU time above the
+        // do-nothing server.
         let (title, workload, pipeline, per_cpu_second_min, above_floor_max) = match self {
             Self::Set => ("SET NX PX", SetNxPx, 1, 1.1, Some(0.3)),
             Self::SetP16 => ("SET NX PX, pipeline 16", SetNxPx, 16, 2.2, Some(0.22)),
@@ -316,8 +317,8 @@ fn run(cli: &Cli) -> Result<Report> {
     Ok(report)
 }
 
-/// Progress and errors, apart from the table.
+/// Writes progress and errors, apart from the table.
 fn say(text: &str) {
-    // A closed standard error is no reason to stop.
+    // A closed standard error must not stop the program.
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What locks and collections cost in memory, on servers that have done nothing else.
+//! Memory of locks and collections, on servers that have done nothing else.
 
 use crate::Result;
 use crate::client::Clients;
@@ -7,21 +7,21 @@ use crate::report::{Figure, Target, Unit};
 use crate::workload::{KEY_BYTES, Stream, encode, fill, key, token};
 use std::sync::Arc;
 
-/// Locks that are made.
+/// Number of locks.
 pub const KEYS: usize = 1_000_000;
 const CLIENTS: usize = 8;
-/// Elements that are made of each type.
+/// Number of elements of each type.
 const ELEMENTS: usize = 640_000;
-/// Elements of a small collection, and the bytes of each: a packed one in Redis.
+/// Number of elements in a small collection, which Redis packs, and bytes of each.
 const SMALL: usize = 16;
 const ELEMENT_BYTES: usize = 16;
-/// Elements in one request that fills a large collection.
+/// Number of elements in one request that fills a large collection.
 const AT_ONCE: usize = 16;
 
 /// Compares the growth of resident memory per lock: a key of 12 bytes, a token of 32, a deadline.
 ///
 /// # Errors
-/// When a server cannot be started or answers wrongly.
+/// If a server cannot be started or gives a wrong reply.
 pub fn compare(redis: &Program, redouble: &Program) -> Result<Figure> {
     let row = format!(
         "memory of {} M locks ({KEY_BYTES} B key, 32 B token, TTL)",
@@ -41,7 +41,7 @@ pub fn compare(redis: &Program, redouble: &Program) -> Result<Figure> {
 /// Compares the growth of resident memory per element of each type of collection, small and large.
 ///
 /// # Errors
-/// When a server cannot be started or answers wrongly.
+/// If a server cannot be started or gives a wrong reply.
 pub fn compare_types(redis: &Program, redouble: &Program) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (name, command, shape) in TYPES {
@@ -65,7 +65,7 @@ pub fn compare_types(redis: &Program, redouble: &Program) -> Result<Vec<Figure>>
     Ok(figures)
 }
 
-/// How a command takes an element.
+/// Arguments of a command for one element.
 #[derive(Clone, Copy)]
 enum Shape {
     Alone,
@@ -77,7 +77,7 @@ enum Shape {
     Entry,
 }
 
-/// The types of collections, and how they are filled.
+/// Types of collections, with the commands that fill them.
 const TYPES: &[(&str, &[u8], Shape)] = &[
     ("hash", b"HSET", Shape::Pair),
     ("list", b"RPUSH", Shape::Alone),
@@ -86,14 +86,14 @@ const TYPES: &[(&str, &[u8], Shape)] = &[
     ("stream", b"XADD", Shape::Entry),
 ];
 
-/// The requests that make all elements, in collections of [`SMALL`] or in one.
+/// Returns the requests that add all elements, to collections of [`SMALL`] or to one.
 fn collections(command: &[u8], shape: Shape, is_small: bool) -> Stream {
     let at_once = match shape {
         Shape::Entry => 1,
         Shape::Alone | Shape::Pair | Shape::Scored => AT_ONCE,
     };
     let mut next = 0;
-    // One client: a small collection is filled without a break, as a reader of the memory expects.
+    // One client: no other request interrupts the filling of a small collection.
     Stream::new(1, 64, ELEMENTS / at_once, |out| {
         let name = key(if is_small { next / SMALL } else { 0 });
         let mut args: Vec<Vec<u8>> = vec![command.to_vec(), name];
@@ -131,7 +131,7 @@ fn figure(
     })
 }
 
-/// How much the resident memory of a new server grows, in bytes.
+/// Returns the growth of a new server's resident memory, in bytes.
 fn growth(program: &Program, stream: &Arc<Stream>) -> Result<f64> {
     let server = program.start()?;
     let mut clients = Clients::connect(server.addr(), CLIENTS)?;

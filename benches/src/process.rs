@@ -1,4 +1,4 @@
-//! A server in a process of its own: started, watched through `/proc`, and always killed.
+//! A server in a separate process: started, observed through `/proc`, and always killed.
 
 use crate::client::Control;
 use crate::{Error, Result};
@@ -10,17 +10,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a server may take until it answers PING.
+/// Longest time until a server replies to PING.
 const START_MAX: Duration = Duration::from_secs(20);
 /// Another process may take a free port before the server binds it.
 const PORT_ATTEMPTS: usize = 3;
 /// `USER_HZ`, the unit of CPU time in `/proc/PID/stat`; part of the kernel's interface.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// A kind of server, and the program that it is.
+/// A kind of server, and its program.
 #[derive(Clone, Debug)]
 pub enum Program {
-    /// A real one.
+    /// A real Redis.
     Redis(PathBuf),
     /// `redouble serve`.
     Redouble(PathBuf),
@@ -29,10 +29,10 @@ pub enum Program {
 }
 
 impl Program {
-    /// The `redouble` beside the running program, where cargo puts both.
+    /// Returns the `redouble` in the folder of the running program, where cargo puts both.
     ///
     /// # Errors
-    /// When it has not been built.
+    /// If it has not been built.
     pub fn redouble_beside_this() -> Result<Self> {
         let name = format!("redouble{}", std::env::consts::EXE_SUFFIX);
         let path = std::env::current_exe()?.with_file_name(name);
@@ -43,10 +43,10 @@ impl Program {
         }
     }
 
-    /// Starts it on a free port of 127.0.0.1, without any persistence, and waits for its first PONG.
+    /// Starts the server on a free port of 127.0.0.1, without persistence, and waits for its first PONG.
     ///
     /// # Errors
-    /// When it is not there, ends, or does not answer.
+    /// If the program is missing, ends, or does not reply.
     pub fn start(&self) -> Result<Server> {
         match self {
             Self::Redouble(path) => start_announcing(path, &["serve", "--port", "0"]),
@@ -133,13 +133,13 @@ fn start_redis(path: &Path) -> Result<Server> {
             return Ok(server);
         }
         if began.elapsed() > START_MAX {
-            return Err(explain(&format!("did not answer for {START_MAX:?}")));
+            return Err(explain(&format!("did not reply for {START_MAX:?}")));
         }
         std::thread::sleep(Duration::from_micros(100));
     }
 }
 
-/// Starts a program that says where it listens once it does.
+/// Starts a program that prints its address when it listens.
 fn start_announcing(path: &Path, args: &[&str]) -> Result<Server> {
     let mut command = Command::new(path);
     command
@@ -170,12 +170,12 @@ fn start_announcing(path: &Path, args: &[&str]) -> Result<Server> {
         .strip_prefix("ready redis://")
         .and_then(|addr| addr.parse().ok());
     server.addr =
-        addr.ok_or_else(|| format!("{} did not say that it is ready: {line:?}", path.display()))?;
+        addr.ok_or_else(|| format!("{} did not print its address: {line:?}", path.display()))?;
     Control::connect(server.addr)?.call(&["PING"])?;
     Ok(server)
 }
 
-/// A server that runs; dropping it kills it.
+/// A running server. Dropping this value kills it.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -184,38 +184,35 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What it says its version is.
+    /// Returns the version that the server reports.
     ///
     /// # Errors
-    /// When INFO fails or does not say.
+    /// If INFO fails or has no version.
     pub fn version(&self) -> Result<String> {
         let info = Control::connect(self.addr)?.call(&["INFO", "server"])?;
         let info = String::from_utf8_lossy(&info);
         let version = info
             .lines()
             .find_map(|line| line.strip_prefix("redis_version:"));
-        Ok(version
-            .ok_or("INFO does not say the version")?
-            .trim_end()
-            .to_owned())
+        Ok(version.ok_or("INFO has no version")?.trim_end().to_owned())
     }
 
-    /// CPU time of all its threads since its start, user and system.
+    /// Returns the CPU time of all its threads since its start, user and system.
     ///
     /// # Errors
-    /// Where there is no `/proc`.
+    /// If there is no `/proc`.
     pub fn cpu(&self) -> Result<Duration> {
         self.threads_cpu()
             .map_or_else(|| ticks(&self.read("stat")?), Ok)
     }
 
-    /// The same to the nanosecond, from the scheduler's own account of each thread. Threads that
-    /// have ended are missing, but neither server ends any while it is being measured.
+    /// Returns the CPU time in nanoseconds from the scheduler's statistics of each thread. Threads that have
+    /// ended are missing, but neither server ends threads during a measurement.
     fn threads_cpu(&self) -> Option<Duration> {
         let mut nanos = 0;
         for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()? {
@@ -226,14 +223,14 @@ impl Server {
                 .parse::<u64>()
                 .ok()?;
         }
-        // A kernel without this account shows zeros.
+        // A kernel without these statistics shows zeros.
         (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
 
-    /// Memory that is resident, bytes.
+    /// Returns the resident memory in bytes.
     ///
     /// # Errors
-    /// Where there is no `/proc`.
+    /// If there is no `/proc`.
     pub fn resident_bytes(&self) -> Result<u64> {
         resident(&self.read("status")?)
     }
@@ -247,14 +244,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // An error means that it has ended already.
         let _killed = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
 fn ticks(stat: &str) -> Result<Duration> {
-    // The name in parentheses may hold spaces and parentheses; state is the first field behind it.
+    // The name in parentheses may contain spaces and parentheses; the state is the first field after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let field = |index: usize| {
         fields
@@ -274,7 +271,7 @@ fn resident(status: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kibibytes =
         line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    Ok(kibibytes.ok_or("/proc/PID/status does not say VmRSS")? * 1024)
+    Ok(kibibytes.ok_or("/proc/PID/status has no VmRSS")? * 1024)
 }
 
 #[cfg(test)]
@@ -282,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_is_understood() {
+    fn files_of_proc_are_parsed() {
         let stat = "17 (a) b (c) S 1 17 17 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 5 0 900 1 2";
         assert_eq!(ticks(stat).expect("well formed"), Duration::from_secs(3));
         assert!(ticks("17 (a").is_err());
@@ -294,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_is_named_with_its_remedy() {
+    fn an_error_names_a_missing_program_and_a_remedy() {
         for (program, expected) in [
             (
                 Program::Redis("/nonexistent/redis-server".into()),

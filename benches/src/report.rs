@@ -1,22 +1,22 @@
-//! Figures of two servers side by side: the ratio, whether it is good enough, and the tables.
+//! Figures of two servers side by side: ratios, targets, and tables.
 
 use crate::arithmetic::{median, ratio};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What a ratio has to be.
+/// Target of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// This or more.
+    /// At least this value.
     AtLeast(f64),
-    /// This or less.
+    /// At most this value.
     AtMost(f64),
-    /// Anything: the figure is for information.
+    /// No target: the figure is for information.
     None,
 }
 
 impl Target {
-    /// Whether `ratio` is good enough. A ratio that could not be formed is not.
+    /// Returns true if `ratio` meets the target. NaN meets none.
     pub fn is_met_by(self, ratio: f64) -> bool {
         match self {
             Self::AtLeast(bound) => ratio >= bound,
@@ -34,14 +34,14 @@ impl Target {
     }
 }
 
-/// What the values of a figure are.
+/// Unit of a figure's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// So many per second.
+    /// Number per second.
     PerSecond,
-    /// Seconds. The ratio is a share: 0.5x is half as long.
+    /// Seconds. The ratio is a share: 0.5x is half the time.
     Seconds,
-    /// Seconds. The ratio says how many times faster.
+    /// Seconds. The ratio is a speed-up.
     SecondsFaster,
     /// Bytes.
     Bytes,
@@ -64,28 +64,29 @@ impl Unit {
     }
 }
 
-/// One figure, measured on both servers in several rounds.
+/// A figure, measured on both servers in several rounds.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What was done, as in `GET, pipeline 16`.
+    /// Name of the workload, as in `GET, pipeline 16`.
     pub row: String,
-    /// What was counted, as in `requests per CPU-second`.
+    /// Measured quantity, as in `requests per CPU-second`.
     pub what: &'static str,
-    /// In which unit.
+    /// Unit of the values.
     pub unit: Unit,
-    /// What Redis needed or achieved, round by round.
+    /// Values of Redis, by round.
     pub redis: Vec<f64>,
-    /// The same for redouble.
+    /// Values of redouble, by round.
     pub redouble: Vec<f64>,
-    /// Whether round *n* of one ran right after round *n* of the other, so that they compare.
+    /// True if the rounds were measured in pairs, one right after the other, so that they can be compared.
     pub is_paired: bool,
-    /// What is promised.
+    /// Target of the ratio.
     pub target: Target,
 }
 
 impl Figure {
-    /// redouble over Redis; the other way round for [`Unit::SecondsFaster`]. Of paired rounds it is the median
-    /// of their ratios, in which a machine that becomes slower for a while cancels out; else the ratio of the medians.
+    /// Returns redouble over Redis, or the inverse for [`Unit::SecondsFaster`]. For paired rounds it is the
+    /// median of their ratios, so a machine that becomes slower for a while has no effect; otherwise the
+    /// ratio of the medians.
     pub fn ratio(&self) -> f64 {
         match self.ratios() {
             Some(ratios) => median(&ratios),
@@ -93,7 +94,7 @@ impl Figure {
         }
     }
 
-    /// The lowest and the highest ratio of a round, if there are rounds to compare.
+    /// Returns the lowest and the highest ratio of paired rounds.
     pub fn range(&self) -> Option<(f64, f64)> {
         let ratios = self.ratios()?.into_iter();
         let range = ratios.fold(None, |range, ratio| {
@@ -103,7 +104,7 @@ impl Figure {
         range.filter(|_| self.redouble.len() > 1)
     }
 
-    /// The ratio of each round, if the rounds are paired.
+    /// Returns the ratio of each round, if the rounds are paired.
     fn ratios(&self) -> Option<Vec<f64>> {
         let is_paired =
             self.is_paired && !self.redis.is_empty() && self.redis.len() == self.redouble.len();
@@ -115,7 +116,7 @@ impl Figure {
         })
     }
 
-    /// Whether the promise is kept.
+    /// Returns true if the target is met.
     pub fn is_met(&self) -> bool {
         self.target.is_met_by(self.ratio())
     }
@@ -173,24 +174,24 @@ const HEADINGS: [&str; 8] = [
     "row", "measured", "Redis", "redouble", "ratio", "rounds", "target", "met",
 ];
 
-/// What a comparison found.
+/// Results of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The version of the real server.
     pub redis_version: String,
-    /// The machine and the date, as [`facts`](crate::machine::facts) tells them.
+    /// Machine and date, from [`facts`](crate::machine::facts).
     pub machine: Value,
-    /// Line by line.
+    /// The figures, one per line of the table.
     pub figures: Vec<Figure>,
 }
 
 impl Report {
-    /// Whether every promise was kept.
+    /// Returns true if every target is met.
     pub fn is_met(&self) -> bool {
         self.figures.iter().all(Figure::is_met)
     }
 
-    /// A table for a terminal.
+    /// Formats a table for a terminal.
     pub fn text(&self) -> String {
         let rows = self.rows();
         let width = |column: usize| {
@@ -217,7 +218,7 @@ impl Report {
         text
     }
 
-    /// The same for a README.
+    /// Formats a table in Markdown.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         for (index, row) in self.rows().iter().enumerate() {
@@ -230,7 +231,7 @@ impl Report {
         text
     }
 
-    /// The same for programs, with the value of every round.
+    /// Formats the report as JSON, with the value of every round.
     pub fn json(&self) -> Value {
         let figures = self.figures.iter().map(|figure| {
             json!({
@@ -297,7 +298,7 @@ mod tests {
             (PerSecond, &[2.0], &[3.9], AtLeast(2.0), 1.95, false),
             (Seconds, &[2.0], &[2.4], AtMost(1.2), 1.2, true),
             (Bytes, &[160.0], &[161.0], AtMost(1.0), 1.00625, false),
-            // A machine that is slow for two rounds of five.
+            // A machine that is slow in two rounds of five.
             (
                 Seconds,
                 &[1.0, 1.0, 1.0, 3.0, 3.0],
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_is_of_rounds_that_ran_together() {
+    fn the_range_comes_from_paired_rounds() {
         let paired = figure(Unit::PerSecond, &[10.0, 20.0], &[20.0, 20.0], Target::None);
         assert_eq!(paired.range(), Some((1.0, 2.0)));
         let unpaired = Figure {
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_show_what_was_found() {
+    fn tables_show_the_figures() {
         let good = figure(
             Unit::PerSecond,
             &[1_000_000.0],

@@ -1,4 +1,4 @@
-//! How many scenarios the suite plays and judges in a second of one core.
+//! The number of scenarios that the suite plays and judges per second of one core.
 
 use crate::Result;
 use redouble_conformance::{
@@ -11,40 +11,40 @@ use redouble_conformance::{
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, Instant};
 
-/// The lease of the scenarios, milliseconds.
+/// Lease of the scenarios, in milliseconds.
 const LEASE_MS: u64 = 30_000;
-/// How long a client holds the lock, milliseconds.
+/// Time for which a client holds the lock, in milliseconds.
 const HOLD_MS: u64 = 100;
-/// How long each client waits for the lock at most, milliseconds.
+/// Longest wait of a client for the lock, in milliseconds.
 const WAIT_MS: u64 = 12_000;
-/// Time between two rounds, milliseconds: within it each client has the lock once.
+/// Length of a round, in milliseconds: in each round every client holds the lock once.
 const ROUND_MS: u64 = 600;
 
-/// When in a round clients ask for the lock.
+/// Times at which clients ask for the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asking {
     /// All within a few milliseconds, so that all but one wait.
     Together,
-    /// Each at a time that the seed decides, so that two of them meet in a third of the rounds.
+    /// Each at a time drawn from the seed, so that two clients compete in a third of the rounds.
     AtRandom,
 }
 
 /// A shape of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// As it stands in the table.
+    /// Title in the table.
     pub title: &'static str,
-    /// How many clients want the lock at the same time.
+    /// Number of clients that compete for the lock.
     pub clients: u8,
     /// Number of acquisitions and releases of each client.
     pub cycles: u32,
-    /// When they want it.
+    /// Times at which they ask for the lock.
     pub asking: Asking,
-    /// How many are to be played and judged in a second of one core, where there is a target.
+    /// Target of scenarios per second of one core, if there is one.
     pub per_second_min: Option<f64>,
 }
 
-/// What is measured.
+/// The measured shapes.
 pub const SHAPES: [Shape; 3] = [
     Shape {
         title: "three clients, ten cycles each, contended",
@@ -70,7 +70,7 @@ pub const SHAPES: [Shape; 3] = [
 ];
 
 impl Shape {
-    /// The scenario of a seed: in each round every client has the lock once.
+    /// Makes the scenario of a seed: in each round every client holds the lock once.
     #[must_use]
     pub fn scenario(&self, seed: u64, topology: Topology) -> Scenario {
         let mut events = Vec::new();
@@ -114,12 +114,12 @@ impl Shape {
     }
 }
 
-/// What was measured of a shape.
+/// Measured rate of a shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Scenarios played and judged.
+    /// Number of scenarios played and judged.
     pub scenarios: u64,
-    /// The same in a second of one core.
+    /// Number of scenarios per second of one core.
     pub per_second: f64,
     /// Grants per scenario.
     pub grants: f64,
@@ -127,20 +127,20 @@ pub struct Pace {
     pub steps: f64,
 }
 
-/// A listed lock of ours.
+/// Returns a listed lock of redouble-lock.
 ///
 /// # Errors
-/// If there is none of this name.
+/// If there is none with this name.
 pub fn subject(name: &str) -> Result<Box<dyn DynSubject>> {
     let mut all = SUBJECTS.iter().map(|row| (row.make)());
     all.find(|it| it.name() == name)
         .ok_or_else(|| format!("no lock of ours is called {name:?}").into())
 }
 
-/// Plays and judges scenarios for so long, on this thread alone.
+/// Plays and judges scenarios for a time, on this thread alone.
 ///
 /// # Errors
-/// If a scenario cannot be played, or a judge accuses the lock.
+/// If a scenario cannot be played, or a checker reports a violation.
 pub fn pace(shape: Shape, lock: &dyn DynSubject, seeds: &mut u64, time: Duration) -> Result<Pace> {
     let (began, spent) = (Instant::now(), cpu());
     let (mut scenarios, mut grants, mut steps) = (0, 0, 0);
@@ -173,8 +173,7 @@ pub fn pace(shape: Shape, lock: &dyn DynSubject, seeds: &mut u64, time: Duration
     })
 }
 
-/// The time that this thread has had a core, from the scheduler's account; where there is none, the
-/// wall clock has to do.
+/// Returns the time for which this thread had a core, from the scheduler's statistics, or else real time.
 fn cpu() -> Option<Duration> {
     let account = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = account.split_ascii_whitespace().next()?.parse().ok()?;
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenarios_are_what_their_titles_say() {
+    fn scenarios_match_their_titles() {
         let [contended, at_random, together] = SHAPES.map(|it| it.scenario(1, Topology::ONE));
         assert_eq!((contended.actors().len(), contended.events.len()), (3, 60));
         assert_eq!((at_random.actors().len(), at_random.events.len()), (2, 20));
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn at_random_two_clients_meet_in_a_third_of_the_rounds() {
+    fn at_random_two_clients_compete_in_a_third_of_the_rounds() {
         let [_, shape, _] = SHAPES;
         let rounds = (0..1000).flat_map(|seed| {
             let scenario = shape.scenario(seed, Topology::ONE);
@@ -214,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_the_lock_each_time() {
+    fn every_client_acquires_the_lock_in_each_round() {
         let lock = subject("mutex").expect("it is ours");
         for shape in SHAPES {
             let judged = judge(&*lock, &Double, &shape.scenario(7, Topology::ONE))
                 .expect("it can be played");
             let wanted = usize::from(shape.clients) * shape.cycles as usize;
-            // The probe at the end has it once more.
+            // The probe at the end acquires it once more.
             assert_eq!(judged.run.history.beliefs().len(), wanted + 1, "{shape:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! From nothing to the first PONG: what every test that wants a fresh server pays.
+//! Start of a server up to its first PONG: the cost for every test with a fresh server.
 
 use crate::Result;
 use crate::process::Program;
@@ -6,15 +6,15 @@ use crate::report::{Figure, Target, Unit};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Servers started in this process; one costs microseconds.
+/// Number of servers started in this process; one takes microseconds.
 const IN_PROCESS: usize = 500;
-/// Processes started of each kind.
+/// Number of processes started of each kind.
 const PROCESSES: usize = 31;
 
 /// Compares a fresh server in this process, and `redouble serve`, with a fresh `redis-server`.
 ///
 /// # Errors
-/// When a server cannot be started.
+/// If a server cannot be started.
 pub fn compare(redis: &Program, redouble: &Program) -> Result<Vec<Figure>> {
     let mut spawned = [Vec::new(), Vec::new()];
     for _ in 0..PROCESSES {
@@ -64,10 +64,10 @@ pub fn compare(redis: &Program, redouble: &Program) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Starts a server in this process, connects and gets a PONG.
+/// Starts a server in this process, connects and receives a PONG.
 ///
 /// # Errors
-/// When the server cannot be started or answers something else.
+/// If the server cannot be started or gives another reply.
 pub async fn first_pong() -> Result<redouble::Server> {
     let server = redouble::Server::start().await?;
     let mut stream = server.connect();

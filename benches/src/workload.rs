@@ -1,13 +1,13 @@
-//! The requests of a comparison, encoded beforehand and drawn from a seed, with the answers that
-//! they must get. Knows no socket.
+//! The requests of a comparison, encoded beforehand and drawn from a seed, with their expected replies. This
+//! file knows no sockets.
 
 use crate::{RELEASE, RELEASE_SHA};
 
 /// Bytes of a lock key, as in `lock:00001f4`.
 pub const KEY_BYTES: usize = 12;
-/// Locks live for this long, which is longer than any lap.
+/// Time to live of locks, longer than any lap.
 const TTL_MILLIS: &[u8] = b"600000";
-/// Requests in one write while a server is being filled or emptied.
+/// Number of requests in one write while a server is filled or emptied.
 const FILL_BATCH: usize = 64;
 
 /// SplitMix64: small, and the same on every machine.
@@ -20,7 +20,7 @@ impl Generator {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -29,18 +29,18 @@ impl Generator {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which must not be 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 }
 
-/// The name of lock `index`: 12 bytes up to 2^28 locks.
+/// Returns the name of lock `index`: 12 bytes up to 2^28 locks.
 pub fn key(index: usize) -> Vec<u8> {
     format!("lock:{index:07x}").into_bytes()
 }
 
-/// The token that lock `index` is held by: 32 hexadecimal digits.
+/// Returns the token that holds lock `index`: 32 hexadecimal digits.
 pub fn token(index: usize) -> Vec<u8> {
     let mut generator = Generator::new(index as u64 ^ 0x746f_6b65_6e00_0000);
     format!("{:016x}{:016x}", generator.next_u64(), generator.next_u64()).into_bytes()
@@ -49,7 +49,7 @@ pub fn token(index: usize) -> Vec<u8> {
 /// The sorted set that all locks share in the workloads of sorted sets.
 const QUEUE: &[u8] = b"lock:queue";
 
-/// The score of lock `index` in a sorted set: a whole number of up to ten digits, in no order.
+/// Returns the score of lock `index` in a sorted set: a whole number of up to ten digits, in no order.
 fn score(index: usize) -> Vec<u8> {
     (Generator::new(index as u64).next_u64() >> 32)
         .to_string()
@@ -85,16 +85,16 @@ pub fn encode(args: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// What one client sends: batches, each of which is answered in full before the next is sent.
+/// Requests of one client: batches, each sent after all replies to the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
     bytes: Vec<u8>,
-    /// Where each batch ends, and how many requests it has.
+    /// End of each batch, and number of its requests.
     batches: Vec<(usize, u32)>,
 }
 
 impl Lane {
-    /// The batches in order: bytes and number of requests.
+    /// Returns the batches in order: bytes and number of requests.
     pub fn batches(&self) -> impl ExactSizeIterator<Item = (&[u8], u32)> {
         let mut from = 0;
         self.batches.iter().map(move |(end, requests)| {
@@ -105,21 +105,21 @@ impl Lane {
     }
 }
 
-/// What all clients send in one lap, and what comes back if the server does it right.
+/// Requests of all clients in one lap, and the expected replies.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// One per client.
+    /// Lanes, one per client.
     pub lanes: Vec<Lane>,
-    /// Requests in all lanes together.
+    /// Number of requests in all lanes.
     pub requests: u64,
-    /// How many of them are answered by something else than nil or 0, whatever the order in which
-    /// the clients are served. `None` when that is not known beforehand.
+    /// Number of requests with a reply other than nil or 0, in any order of execution. `None` if it is not
+    /// known beforehand.
     pub positive: Option<u64>,
 }
 
 impl Stream {
-    /// Deals `requests` requests to `clients` lanes, in batches of `pipeline`. `request` appends
-    /// the next one.
+    /// Distributes `requests` requests over `clients` lanes, in batches of `pipeline`. `request` appends the
+    /// next one.
     pub fn new(
         clients: usize,
         pipeline: usize,
@@ -146,16 +146,16 @@ impl Stream {
     }
 }
 
-/// A kind of request that both servers are measured with.
+/// A kind of request for both servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// `SET key token NX PX`: every second one finds the lock taken.
+    /// `SET key token NX PX`: for every second request the lock is held.
     SetNxPx,
-    /// `EVAL` of the release script: every second one finds the lock gone.
+    /// `EVAL` of the release script: for every second request the lock is gone.
     EvalRelease,
     /// The same by `EVALSHA`.
     EvalshaRelease,
-    /// `GET` of the token of a lock that is held.
+    /// `GET` of the token of a held lock.
     Get,
     /// `INCR key`, the count of fencing tokens.
     Incr,
@@ -165,15 +165,15 @@ pub enum Workload {
     Hset,
     /// `LPUSH key token` and `RPOP key` in turn, on lists that are never empty.
     PushPop,
-    /// `ZADD queue score token`, one large sorted set: every second one finds the member there.
+    /// `ZADD queue score token` on one large sorted set: for every second request the member exists.
     Zadd,
-    /// `ZADD key score token`, sorted sets of one element: every second request finds it there.
+    /// `ZADD key score token` on sorted sets of one element: for every second request the member exists.
     ZaddOne,
-    /// `SADD owners token`, one large set: every second request finds the member there.
+    /// `SADD owners token` on one large set: for every second request the member exists.
     Sadd,
     /// `XADD events * owner token`.
     Xadd,
-    /// `XREADGROUP GROUP workers worker COUNT 1 STREAMS events >`: each request gets an entry.
+    /// `XREADGROUP GROUP workers worker COUNT 1 STREAMS events >`: each request receives an entry.
     Xreadgroup,
     /// `ZRANGEBYSCORE queue score +inf LIMIT 0 10` on a large sorted set.
     Zrangebyscore,
@@ -183,18 +183,18 @@ pub enum Workload {
     Multi,
 }
 
-/// The requests of one lap, and those that lead up to it.
+/// The requests of one lap, with those before it.
 #[derive(Clone, Debug)]
 pub struct Lap {
-    /// Sent once before the first lap.
+    /// Requests before the first lap.
     pub before_all: Stream,
-    /// Sent before every lap, and not measured.
+    /// Requests before every lap, not measured.
     pub before_each: Stream,
-    /// What is measured.
+    /// Measured requests.
     pub measured: Stream,
 }
 
-/// The requests of a lap that draws from so many locks.
+/// Returns the number of requests of a lap that draws from `locks` locks.
 pub fn lap_requests(locks: usize) -> usize {
     locks * 8 / 5
 }
@@ -212,7 +212,7 @@ const ONE_ENTRY: &str = "*1\r\n*2\r\n$11\r\nlock:events\r\n*1\r\n*2\r\n$15\r\n17
     $5\r\nowner\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n";
 
 impl Workload {
-    /// Requests that belong together and go through one connection.
+    /// Returns the number of requests that belong together and use one connection.
     fn group(self) -> usize {
         match self {
             Self::SetNxPx
@@ -234,7 +234,7 @@ impl Workload {
         }
     }
 
-    /// The reply that servers send most often, or one of the mean size.
+    /// Returns the most frequent reply of servers, or one of the mean size.
     pub fn usual_reply(self) -> &'static str {
         match self {
             Self::SetNxPx => "+OK\r\n",
@@ -251,18 +251,18 @@ impl Workload {
             Self::Xadd => "$15\r\n1700000000000-0\r\n",
             Self::Xreadgroup => ONE_ENTRY,
             Self::Zrangebyscore => TEN_TOKENS,
-            // `:1` and a token in turn.
+            // The replies are `:1` and a token in turn.
             Self::PushPop => "$16\r\n0123456789abcdef\r\n",
             Self::Multi => "+QUEUED\r\n",
         }
     }
 
-    /// A lap of `requests` requests for `clients` clients.
+    /// Makes a lap of `requests` requests for `clients` clients.
     ///
-    /// Keys are drawn from 5/8 as many locks, so that half of the draws (1 - e^-1.6 of 5/8) meet a
-    /// lock for the first time: what a lap does to a lock happens once, and the draws that come
-    /// later see it done. As many locks again are held throughout, because a real server has
-    /// tables that neither start empty nor shrink in between.
+    /// Keys are drawn from 5/8 as many locks, so that half of the draws (1 - e^-1.6 of 5/8) use a lock for
+    /// the first time. A lap's request has an effect on a lock only once; later draws find it done. As many
+    /// other locks are held throughout, because the tables of a real server neither start empty nor shrink in
+    /// between.
     pub fn lap(self, clients: usize, pipeline: usize, requests: usize, seed: u64) -> Lap {
         let locks = (requests * 5 / 8).max(1);
         let whole = clients.max(1) * self.group();
@@ -406,7 +406,7 @@ impl Workload {
             | Self::Xadd
             | Self::Xreadgroup
             | Self::Multi => Some(measured.requests),
-            // 1 for a field that is new, which it is in the first lap only.
+            // The reply is 1 for a new field, which it is only in the first lap.
             Self::Hset => None,
         };
         let held = |index: usize, out: &mut Vec<u8>| set(locks + index, out);
@@ -423,7 +423,7 @@ impl Workload {
                 Self::EvalshaRelease => {
                     let mut loaded = false;
                     let mut index = locks;
-                    // The first request of the first lane.
+                    // This is the first request of the first lane.
                     Stream::new(clients, FILL_BATCH, locks, |out| {
                         if std::mem::replace(&mut loaded, true) {
                             set(index, out);
@@ -449,7 +449,7 @@ impl Workload {
                 Self::Sadd => each(locks, &|index, out| {
                     encode(&[b"SREM", OWNERS, &token(index)], out);
                 }),
-                // One client, since the order matters.
+                // One client, because the order matters.
                 Self::Xadd => Stream::new(1, 1, 1, |out| encode(&[b"DEL", EVENTS], out)),
                 Self::Xreadgroup => {
                     let mut step = 0..;
@@ -483,7 +483,7 @@ impl Workload {
     }
 }
 
-/// A stream that makes `count` locks, each with its own key, token and deadline.
+/// Makes a stream that creates `count` locks, each with its own key, token and deadline.
 pub fn fill(clients: usize, count: usize) -> Stream {
     let mut index = 0;
     let mut stream = Stream::new(clients, FILL_BATCH, count, |out| {
@@ -509,7 +509,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lap_is_the_same_for_the_same_seed_and_half_of_it_acts() {
+    fn equal_seeds_give_equal_laps_and_half_of_the_requests_act() {
         for workload in [
             Workload::SetNxPx,
             Workload::EvalRelease,
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_is_dealt_once_in_batches() {
+    fn every_request_is_in_exactly_one_batch() {
         let mut count = 0_u32;
         let stream = Stream::new(3, 4, 20, |out| {
             out.push(b'a' + count as u8);
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_tokens_have_the_size_that_they_are_said_to_have() {
+    fn keys_and_tokens_have_their_documented_size() {
         for index in [0, 1, 999_999] {
             assert_eq!((key(index).len(), token(index).len()), (KEY_BYTES, 32));
         }

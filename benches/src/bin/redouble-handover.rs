@@ -1,4 +1,4 @@
-//! `redouble-handover`: what a lock costs, and how fast it goes from hand to hand.
+//! `redouble-handover`: the cost of a lock, and the time from one holder to the next.
 
 use clap::Parser;
 use redouble_benches::handover::{Cost, Way, contest, cost};
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// Measures the locks of redouble-lock on a real Redis and on the double, both over loopback.
 ///
-/// First a cycle (acquire, release) as a multiple of SET NX PX and EVALSHA on the same connection, and with a
-/// watchdog as a multiple of the same without.
-/// Then the hand-over: several clients contend for one lock. It is the time from the start of a release to the
-/// next grant. Needs Linux and release builds of both programs:
+/// First a cycle (acquire, release) as a multiple of SET NX PX and EVALSHA on the same connection, and a
+/// cycle with a watchdog as a multiple of one without. Then the hand-over: several clients contend for one
+/// lock. It is the time from the start of a release to the next grant. Needs Linux and release builds of both
+/// programs:
 ///
 ///     cargo build --release -p redouble -p redouble-benches --features redouble/cli
 #[derive(Parser)]
@@ -32,10 +32,10 @@ struct Cli {
     /// The `redouble` program [default: the one beside this program].
     #[arg(long, value_name = "PATH")]
     redouble: Option<PathBuf>,
-    /// Rounds of the first part, of which the median counts.
+    /// Rounds of the first part; the median counts.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// How long each contest takes, seconds.
+    /// Seconds for each contest.
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Number of clients that contend for the lock; may be given several times.

@@ -1,4 +1,4 @@
-//! `redouble-scenarios`: how many scenarios the suite plays and judges in a second of one core.
+//! `redouble-scenarios`: the number of scenarios that the suite plays and judges per second of one core.
 
 use clap::Parser;
 use redouble_benches::arithmetic::median;
@@ -13,24 +13,24 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Plays scenarios of redouble-check on one thread and says how many it gets done: the whole world with real
-/// Lua, every history judged by all checkers. Seconds are those for which the thread had a core.
+/// Plays scenarios of redouble-check on one thread and prints the rate: the whole simulation with real Lua,
+/// and every history judged by all checkers. Only the seconds count for which the thread had a core.
 #[derive(Parser)]
 #[command(name = "redouble-scenarios", version, max_term_width = 100)]
 struct Cli {
-    /// The lock that is played with, one of ours.
+    /// The lock to play with, one of redouble-lock.
     #[arg(long, value_name = "NAME", default_value = "mutex")]
     lock: String,
-    /// Rounds, of which the median counts.
+    /// Rounds; the median counts.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// How long each round takes, seconds.
+    /// Seconds for each round.
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Write the figures to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// End with exit code 1 when a figure is short of its target.
+    /// End with exit code 1 if a figure misses its target.
     #[arg(long)]
     check: bool,
 }
