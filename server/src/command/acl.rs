@@ -1,4 +1,4 @@
-//! ACL: users, what they may do, and what was denied. The rules themselves are in `engine/acl/`.
+//! ACL: users, their rights, and denied requests. The rules themselves are in `engine/acl/`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help, table};
@@ -7,11 +7,11 @@ use crate::engine::{
 };
 use crate::resp::{OwnedRequest, Reply};
 
-/// Bits of a password that ACL GENPASS draws, unless the caller says how many.
+/// Number of bits of a password that ACL GENPASS draws by default.
 const PASSWORD_BITS: i64 = 256;
 /// `GENPASS_MAX_BITS`
 const PASSWORD_BITS_MAX: i64 = 4096;
-/// Entries that ACL LOG answers, unless the caller says how many.
+/// Number of entries that ACL LOG returns by default.
 const LOG_ENTRIES: i64 = 10;
 
 const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
@@ -61,7 +61,7 @@ fn deluser(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(removed as i64))
 }
 
-/// The rights of a selector, as ACL GETUSER shows them.
+/// Returns the rights of a selector, as in ACL GETUSER.
 fn describe_selector(texts: SelectorTexts) -> [(Reply, Reply); 3] {
     let SelectorTexts {
         commands,
@@ -222,7 +222,7 @@ const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::
 pub(super) const ACL: CommandSpec = CommandSpec::container("acl", -2, Group::Server, SUBCOMMANDS)
     .flags(&[Flags::SENTINEL])
     .since("6.0.0")
-    .summary("Users and what they may do.");
+    .summary("Users and their rights.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
     row("cat", -2, cat)
@@ -237,7 +237,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .flags(ADMIN)
         .since("7.0.0")
         .syntax("username command [arg...]")
-        .summary("Tells whether a user may run a command, without running it."),
+        .summary("Checks whether a user may run a command, without running it."),
     row("genpass", -2, genpass)
         .flags(OPEN)
         .syntax("[bits:integer]")
@@ -256,7 +256,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     row("log", -2, log)
         .flags(ADMIN)
         .syntax("[operation=(count:integer | RESET)]")
-        .summary("Lists denied requests and logins, or forgets them."),
+        .summary("Lists denied requests and logins, or deletes the list."),
     row("save", 2, save)
         .flags(ADMIN)
         .summary("Writes all users to the ACL file."),
@@ -269,7 +269,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .summary("Lists the names of the users."),
     row("whoami", 2, whoami)
         .flags(OPEN)
-        .summary("Tells the name of the caller's user."),
+        .summary("The name of the caller's user."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

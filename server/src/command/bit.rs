@@ -22,8 +22,8 @@ fn bit_offset(ctx: &Ctx<'_>, text: &[u8], width: Option<u32>) -> Result<usize, C
     usize::try_from(offset).map_err(|_| bad())
 }
 
-/// Makes the string at `key` at least so many bytes long; true if it was shorter, or missing.
-/// The caller says [`Ctx::touched`].
+/// Extends the string at `key` to at least `bytes` bytes; true if it was shorter or missing. The caller has
+/// to call [`Ctx::touched`].
 fn make_room(ctx: &mut Ctx<'_>, key: &[u8], bytes: usize) -> Result<bool, CommandError> {
     let grown = if let Some(value) = ctx.write::<Blob>(key)? {
         let is_shorter = value.len() < bytes;
@@ -84,7 +84,7 @@ fn getbit(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(i64::from(byte >> (7 - offset % 8) & 1)))
 }
 
-/// Whether a range counts bits instead of bytes.
+/// Returns true if a range counts bits instead of bytes.
 fn counts_bits(unit: &[u8]) -> Result<bool, CommandError> {
     if unit.eq_ignore_ascii_case(b"BIT") {
         Ok(true)
@@ -95,7 +95,7 @@ fn counts_bits(unit: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// A range of bits of a string of so many bytes; `None` if it is empty. Negative ends count from the
+/// Returns a range of bits of a string of `len` bytes; `None` if it is empty. Negative ends count from the
 /// end of the string.
 fn bit_range(len: usize, start: i64, end: i64, in_bits: bool) -> Option<(usize, usize)> {
     let unit = if in_bits { 1 } else { 8 };
@@ -114,7 +114,7 @@ fn bit_range(len: usize, start: i64, end: i64, in_bits: bool) -> Option<(usize, 
     Some((first as usize * unit, (last as usize + 1) * unit))
 }
 
-/// The bits `from..to` of `bytes` as whole bytes, the bits outside of the range as `fill` says.
+/// Returns the bits `from..to` of `bytes` as whole bytes. `fill` sets the bits outside of the range.
 fn masked(bytes: &[u8], from: usize, to: usize, fill: bool) -> impl Iterator<Item = (usize, u8)> {
     let (first, last) = (from / 8, to.div_ceil(8));
     (first..last).map(move |at| {
@@ -132,7 +132,7 @@ fn masked(bytes: &[u8], from: usize, to: usize, fill: bool) -> impl Iterator<Ite
 
 fn bitcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    // A missing key answers before the other arguments are looked at.
+    // Redis replies for a missing key before it checks the other arguments.
     let Some(bytes) = ctx.read::<Blob>(key)? else {
         return Ok(Reply::Int(0));
     };
@@ -144,7 +144,7 @@ fn bitcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
         let (start, end) = (args.integer()?, args.integer()?);
-        // A range that is empty at first sight answers before the unit is read.
+        // Redis replies for a range that is visibly empty before it reads the unit.
         if start < 0 && end < 0 && start > end {
             return Ok(Reply::Int(0));
         }
@@ -169,7 +169,7 @@ fn bitpos(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ));
         }
     };
-    // A missing key answers before the range is looked at.
+    // Redis replies for a missing key before it checks the range.
     let Some(bytes) = ctx.read::<Blob>(key)? else {
         return Ok(Reply::Int(if bit { -1 } else { 0 }));
     };
@@ -194,7 +194,7 @@ fn bitpos(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     });
     Ok(Reply::Int(match found {
         Some(at) => at as i64,
-        // Behind the string there are zeros, unless the range ends before them.
+        // The bits after the end of the string are zeros, unless the range ends before them.
         None if !bit && !has_end => bytes.len() as i64 * 8,
         None => -1,
     }))
@@ -230,7 +230,7 @@ fn bitop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let result = (0..len).map(|at| {
         let first = byte(&sources[0], at);
         if sources.len() == 1 {
-            // AND, OR and XOR of one key copy it; NOT looks at its first argument alone.
+            // AND, OR and XOR of one key copy it; NOT reads only its first argument.
             return if operation.eq_ignore_ascii_case(b"NOT") {
                 join(first, first)
             } else {
@@ -289,7 +289,7 @@ impl Field {
         })
     }
 
-    /// Bytes that a string needs to hold it.
+    /// Number of bytes that a string needs to hold it.
     fn end(self) -> usize {
         (self.offset + self.width as usize - 1) / 8 + 1
     }
@@ -365,7 +365,7 @@ struct Step {
 }
 
 impl Step {
-    /// The value to store and the reply; a reply alone for a read and for what overflows.
+    /// Returns the value to store and the reply; only a reply for a read and for an overflow.
     fn run(&self, old: i128) -> (Option<i128>, Reply) {
         let field = self.field;
         let wanted = match self.operation {
@@ -510,7 +510,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .syntax(
             "key bit:integer [index=(start:integer [end_index=(end:integer [index_unit=(byte=BYTE | bit=BIT)]@7.0.0)])]",
         )
-        .summary("Finds the first bit that is set, or that is clear."),
+        .summary("Finds the first set bit, or the first clear one."),
     row("bitop", -4, bitop)
         .flags(WRITE)
         .keys(2, 2, 1, &["OW", "update"])

@@ -1,6 +1,6 @@
 //! CLIENT: names, replies, lists, ends and pauses of connections.
 //!
-//! Source: `networking.c: clientCommand`. What concerns client-side caching is in `tracking.rs`.
+//! Source: `networking.c: clientCommand`. Client-side caching is in `tracking.rs`.
 
 pub(super) mod row;
 
@@ -48,7 +48,7 @@ enum ClientType {
     Normal,
     PubSub,
     Replica,
-    /// There are none.
+    /// There are no such clients.
     Master,
 }
 
@@ -229,7 +229,7 @@ fn unblock(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
     };
     let id = super::integer_of(id)?;
-    // A client that waits for the end of a pause goes on waiting; 7.0.15 crashes here.
+    // A client that waits for the end of a pause continues to wait; 7.0.15 crashes here.
     let is_it = |session: &&Session| i64::try_from(session.conn.client_id()) == Ok(id);
     let found = ctx.sessions().iter().find(is_it);
     let found = found.map(|session| session.conn);
@@ -252,7 +252,7 @@ fn pause(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
     };
     let millis = milliseconds(timeout)?;
-    // A time that cannot be told has long passed, as in Redis.
+    // As in Redis, a time that overflows counts as past.
     let now = ctx.now_millis();
     let until = now.0.checked_add(millis).filter(|_| millis > 0);
     if until.is_some() || ctx.pause().is_on() {
@@ -341,7 +341,7 @@ pub(super) const CLIENT: CommandSpec =
     CommandSpec::container("client", -2, Group::Connection, SUBCOMMANDS)
         .flags(&[Flags::SENTINEL])
         .since("2.4.0")
-        .summary("What concerns connections.");
+        .summary("Commands about connections.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
     help::row(Group::Connection, "5.0.0"),
@@ -361,7 +361,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .flags(OWN)
         .tips(CHANGES)
         .since("6.2.0")
-        .summary("What there is to say of this connection."),
+        .summary("Facts about this connection."),
     row("kill", -3, kill)
         .flags(ADMIN)
         .since("2.4.0")
@@ -370,7 +370,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
              normal_master_slave_pubsub=(NORMAL | MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | PUBSUB)]@2.8.12 \
              | [USER username] | [ADDR ip:port] | [LADDR ip:port]@6.2.0 | [SKIPME yes/no])...)",
         )
-        .summary("Ends connections, of one address or those that fit."),
+        .summary("Closes connections, by address or by filters."),
     row("list", -2, list)
         .flags(ADMIN)
         .tips(CHANGES)
@@ -379,27 +379,27 @@ const SUBCOMMANDS: &[CommandSpec] = &[
             "[TYPE normal_master_replica_pubsub=(NORMAL | MASTER | REPLICA | PUBSUB)]@5.0.0 [ID \
              id=(client-id:integer...)]@6.2.0",
         )
-        .summary("What there is to say of all connections, or of some."),
+        .summary("Facts about all connections, or some of them."),
     row("no-evict", 3, no_evict)
         .flags(ADMIN)
         .since("7.0.0")
         .syntax("enabled=(ON | OFF)")
-        .summary("Spares this connection when memory is short."),
+        .summary("Exempts this connection from eviction."),
     row("no-touch", 3, no_touch)
         .flags(OWN)
         .since("7.2.0")
         .syntax("enabled=(ON | OFF)")
-        .summary("Lets reads of this connection leave the last use of keys as it is."),
+        .summary("Makes commands of this connection leave the last use of keys unchanged."),
     row("pause", -3, pause)
         .flags(ADMIN)
         .since("2.9.50")
         .syntax("timeout:integer [mode=(WRITE | ALL)]@6.2.0")
-        .summary("Lets requests wait for a while, all or those that write."),
+        .summary("Delays requests for a while, all of them or only writes."),
     row("reply", 3, reply)
         .flags(OWN)
         .since("3.2.0")
         .syntax("on_off_skip=(ON | OFF | SKIP)")
-        .summary("Whether this connection is answered."),
+        .summary("Turns replies to this connection on or off."),
     row("setinfo", 4, setinfo)
         .flags(OWN)
         .since("7.2.0")
@@ -415,7 +415,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .flags(ADMIN)
         .since("5.0.0")
         .syntax("client-id:integer [timeout_error=(TIMEOUT | ERROR)]")
-        .summary("Ends the waiting of another connection."),
+        .summary("Unblocks another connection."),
     row("unpause", 2, unpause)
         .flags(ADMIN)
         .since("6.2.0")

@@ -1,5 +1,5 @@
-//! CLUSTER, ASKING, READONLY, READWRITE: a node's view of its cluster. What it is made of is in
-//! `engine/peers/cluster.rs`. There is no bus: what it would do happens at once.
+//! CLUSTER, ASKING, READONLY, READWRITE: a node's view of its cluster. The view is in
+//! `engine/peers/cluster.rs`. There is no bus: its effects happen at once.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
@@ -26,7 +26,7 @@ fn view_mut<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Cluster, CommandError> {
     view.ok_or_else(|| text("ERR This instance has cluster support disabled"))
 }
 
-/// Changes the node's view, and tells the others if it is about itself.
+/// Changes the node's view, and announces a change of the node itself to the others.
 fn change(ctx: &mut Ctx<'_>, change: Change, is_told: bool) {
     ctx.learn(&change);
     if is_told {
@@ -47,7 +47,7 @@ fn node(view: &Cluster, id: &[u8], unknown: &str) -> Result<usize, CommandError>
     node.ok_or_else(|| CommandError::echoing(unknown, id, ""))
 }
 
-/// A node tries for at least so long to meet another one (`cluster.c: clusterCron`).
+/// Shortest time for which a node tries to meet another one (`cluster.c: clusterCron`).
 const HANDSHAKE_MILLIS_MIN: i64 = 1_000;
 
 const UNKNOWN: &str = "ERR Unknown node ";
@@ -59,8 +59,8 @@ fn port(text: &[u8], what: &str) -> Result<i64, CommandError> {
     parse_integer(text).ok_or_else(|| CommandError::echoing(&before, text, ""))
 }
 
-/// `cluster.c: clusterStartHandshake`. A node of the deployment answers at once; an address without one is given up
-/// after a while.
+/// `cluster.c: clusterStartHandshake`. A node of the deployment replies at once; the attempt at an address
+/// without a node ends after a while.
 fn meet(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     view(ctx)?;
     if args.remaining() > 3 {
@@ -178,7 +178,7 @@ fn help(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     help::help(ctx, args)
 }
 
-/// There is no file: a node that starts again has its place in the cluster from its deployment.
+/// There is no file: a node that starts again gets its place in the cluster from its deployment.
 fn saveconfig(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     view(ctx)?;
     Ok(Reply::Ok)
@@ -253,7 +253,7 @@ fn range((first, last): (u16, u16)) -> String {
     }
 }
 
-/// Attempts to meet a node that are not given up yet.
+/// Returns the attempts to meet a node that have not timed out.
 fn handshakes(view: &Cluster, now: UnixMicros) -> impl Iterator<Item = &Handshake> {
     let handshakes = view.handshakes.iter();
     handshakes.filter(move |one| one.until >= now.millis())
@@ -518,7 +518,7 @@ fn delslotsrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     assign_ranges(ctx, args, false)
 }
 
-/// `cluster.c: clusterBumpConfigEpochWithoutConsensus`; the new epoch, if it is one.
+/// `cluster.c: clusterBumpConfigEpochWithoutConsensus`; returns the new epoch, if it has changed.
 fn bump(ctx: &mut Ctx<'_>) -> Result<Option<u64>, CommandError> {
     let view = view(ctx)?;
     let (node, own, highest) = (view.me, view.own().epoch, view.epoch);
@@ -537,7 +537,7 @@ fn bumpepoch(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Status(text.into_bytes()))
 }
 
-/// The node that a slot shall go to or come from.
+/// Returns the node that gets or loses a slot.
 fn master(view: &Cluster, id: &[u8], unknown: &str) -> Result<usize, CommandError> {
     let other = node(view, id, unknown)?;
     match view.members[other].master {
@@ -650,7 +650,7 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Nodes hear of each other's failures from their deployment, not from each other.
+/// Nodes learn of failures from their deployment, not from each other.
 fn count_failure_reports(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     node(view(ctx)?, args.required()?, UNKNOWN)?;
     Ok(Reply::Int(0))
@@ -683,12 +683,12 @@ const CLUSTER: &[CommandSpec] = &[
     row("addslots", -3, addslots)
         .flags(CHANGE)
         .syntax("slot:integer...")
-        .summary("Gives this node slots without an owner."),
+        .summary("Assigns free slots to this node."),
     row("addslotsrange", -4, addslotsrange)
         .flags(CHANGE)
         .since("7.0.0")
         .syntax("start-slot_end-slot=(start-slot:integer end-slot:integer)...")
-        .summary("Gives this node ranges of slots without an owner."),
+        .summary("Assigns ranges of free slots to this node."),
     row("bumpepoch", 2, bumpepoch)
         .flags(CHANGE)
         .tips(VARIES)
@@ -701,7 +701,7 @@ const CLUSTER: &[CommandSpec] = &[
     row("countkeysinslot", 3, countkeysinslot)
         .flags(LOOK)
         .syntax("slot:integer")
-        .summary("How many keys of a slot this node holds."),
+        .summary("Number of keys of a slot on this node."),
     row("delslots", -3, delslots)
         .flags(CHANGE)
         .syntax("slot:integer...")
@@ -714,10 +714,10 @@ const CLUSTER: &[CommandSpec] = &[
     row("failover", -2, failover)
         .flags(CHANGE)
         .syntax("[options=(FORCE | TAKEOVER)]")
-        .summary("Puts this replica in the place of its master."),
+        .summary("Promotes this replica in place of its master."),
     row("flushslots", 2, flushslots)
         .flags(CHANGE)
-        .summary("Takes all slots away from this node."),
+        .summary("Removes all slots from this node."),
     row("forget", 3, forget)
         .flags(CHANGE)
         .syntax("node-id")
@@ -726,7 +726,7 @@ const CLUSTER: &[CommandSpec] = &[
         .flags(LOOK)
         .tips(VARIES)
         .syntax("slot:integer count:integer")
-        .summary("Some of the keys of a slot that this node holds."),
+        .summary("Some of the keys of a slot on this node."),
     CommandSpec {
         handler: help,
         ..help::row(Group::Cluster, "5.0.0")
@@ -734,7 +734,7 @@ const CLUSTER: &[CommandSpec] = &[
     row("info", 2, info)
         .flags(LOOK)
         .tips(VARIES)
-        .summary("How the cluster is."),
+        .summary("State of the cluster."),
     row("keyslot", 3, keyslot)
         .flags(LOOK)
         .syntax("key:string")
@@ -768,14 +768,14 @@ const CLUSTER: &[CommandSpec] = &[
     row("reset", -2, reset)
         .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::STALE])
         .syntax("[hard_soft=(HARD | SOFT)]")
-        .summary("Lets this node forget its slots and all other nodes."),
+        .summary("Makes this node forget its slots and all other nodes."),
     row("saveconfig", 2, saveconfig)
         .flags(CHANGE)
         .summary("Does nothing: there is no file of nodes."),
     row("set-config-epoch", 3, set_config_epoch)
         .flags(CHANGE)
         .syntax("config-epoch:integer")
-        .summary("Gives a node that knows no other node its epoch."),
+        .summary("Sets the epoch of a node that knows no other node."),
     row("setslot", -4, setslot)
         .flags(CHANGE)
         .syntax(
@@ -809,15 +809,15 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("asking", 1, asking)
         .flags(&[Flags::FAST])
         .acl(&["@connection"])
-        .summary("Lets the next command reach a slot that is on its way here."),
+        .summary("Allows the next command on a slot that is being imported."),
     row("readonly", 1, readonly)
         .flags(OPEN)
         .acl(&["@connection"])
-        .summary("Lets a replica answer reads of this connection."),
+        .summary("Allows reads from a replica on this connection."),
     row("readwrite", 1, readwrite)
         .flags(OPEN)
         .acl(&["@connection"])
-        .summary("Takes READONLY back."),
+        .summary("Reverts READONLY."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

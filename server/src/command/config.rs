@@ -12,7 +12,7 @@ fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Map(found.collect()))
 }
 
-/// All or nothing.
+/// Sets all parameters or none.
 fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !args.remaining().is_multiple_of(2) {
         return Err(CommandError::Syntax);
@@ -31,7 +31,7 @@ fn resetstat(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// There is no file to be written again.
+/// There is no file to rewrite.
 fn rewrite(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Err(CommandError::Text(
         "ERR The server is running without a config file".into(),
@@ -53,15 +53,15 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .summary("The parameters that match."),
     row("resetstat", 2, resetstat)
         .since("2.0.0")
-        .summary("Sets the counters of INFO back."),
+        .summary("Resets the counters of INFO."),
     row("rewrite", 2, rewrite)
         .since("2.8.0")
-        .summary("Writes the configuration file anew; there is none."),
+        .summary("Rewrites the configuration file; there is none."),
     row("set", -4, set)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .since("2.0.0")
         .syntax("parameter_value=(parameter value)...")
-        .summary("Changes parameters, all or none."),
+        .summary("Changes parameters: all of them, or none."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -8,7 +8,7 @@ use crate::resp::{Blob, Protocol, Reply, parse_integer};
 fn ping(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if ctx.session.is_subscribed && ctx.session.protocol == Protocol::Resp2 && args.remaining() <= 1
     {
-        // In the shape of a message, so that a client that expects nothing else understands it.
+        // The reply has the form of a message, so that a subscriber understands it.
         let text = args.next().unwrap_or_default();
         return Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)]));
     }
@@ -25,7 +25,7 @@ fn echo(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::bulk(args.required()?))
 }
 
-/// Refuses what a node of a cluster does not do: all but the only database there is, say.
+/// Refuses commands that a cluster node does not support, such as using another database.
 pub(super) fn not_in_cluster(ctx: &Ctx<'_>, text: &'static str) -> Result<(), CommandError> {
     match ctx.cluster() {
         Some(_) => Err(CommandError::Text(text.into())),
@@ -145,7 +145,7 @@ fn quit(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// `networking.c: resetCommand`: back to how the connection began.
+/// `networking.c: resetCommand`: restores the initial state of the connection.
 fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ctx.session.queue = None;
     ctx.session.reply_mode = ReplyMode::On;
@@ -180,11 +180,11 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::FAST, Flags::WHILE_SUBSCRIBED])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .syntax("[message]")
-        .summary("Answers PONG, or what it was given."),
+        .summary("Returns PONG, or the given text."),
     row("echo", 2, echo)
         .flags(OPEN)
         .syntax("message")
-        .summary("Answers what it was given."),
+        .summary("Returns the given text."),
     row("select", 2, select)
         .flags(OPEN)
         .syntax("index:integer")
@@ -197,16 +197,16 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(GATE)
         .since("6.0.0")
         .syntax("[arguments=(protover:integer [AUTH username_password=(username password)] [SETNAME clientname])]")
-        .summary("Greets, and chooses the protocol."),
+        .summary("Chooses the protocol, and returns facts about the server."),
     row("quit", -1, quit).flags(&[Flags::SENTINEL])
         .flags(GATE)
         .flags(LEAVE)
-        .summary("Ends this connection."),
+        .summary("Closes this connection."),
     row("reset", 1, reset)
         .flags(GATE)
         .flags(LEAVE)
         .since("6.2.0")
-        .summary("Puts this connection back to how it began."),
+        .summary("Resets this connection to its initial state."),
     super::client::CLIENT,
 ];
 

@@ -1,4 +1,4 @@
-//! DEBUG, which is enabled as if by `enable-debug-command yes`: what tests of clients and of servers
+//! DEBUG, enabled as by `enable-debug-command yes`: the subcommands that tests of clients and of servers
 //! need.
 //!
 //! Source: `debug.c: debugCommand`.
@@ -117,25 +117,25 @@ fn reply_buffer(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Subcommands with their arguments, and what they do.
+/// Subcommands with their arguments and descriptions.
 const HELP: &[(&str, &str)] = &[
-    ("CHANGE-REPL-ID", "Gives the node another replication id."),
+    ("CHANGE-REPL-ID", "Changes the node's replication id."),
     ("DIGEST", "A digest of all data."),
     (
         "DIGEST-VALUE <key> [<key> ...]",
         "Digests of the values of keys.",
     ),
-    ("ERROR <text>", "Answers with this error."),
+    ("ERROR <text>", "Returns this error."),
     ("HTSTATS <db>", "Sizes of the hash tables of a database."),
     ("HTSTATS-KEY <key>", "Size of the hash table of a value."),
     ("LISTPACK <key>", "Whether a value is a listpack."),
-    ("LOADAOF", "Loads what the append-only file holds."),
+    ("LOADAOF", "Loads the append-only file."),
     ("LOG <text>", "Writes a line to the log."),
     ("OBJECT <key>", "Encoding and sizes of a value."),
     ("PAUSE-CRON <0|1>", "Stops all timers."),
     (
         "POPULATE <count> [<prefix>] [<size>]",
-        "Makes keys with strings.",
+        "Creates keys with strings.",
     ),
     ("PROTOCOL <type>", "A value of a type of the protocol."),
     ("QUICKLIST <key> [<0|1>]", "Whether a value is a quicklist."),
@@ -149,7 +149,7 @@ const HELP: &[(&str, &str)] = &[
     ),
     (
         "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|milliseconds>",
-        "Time after which the need of a reply buffer is measured anew.",
+        "Time after which the peak of a reply buffer is reset.",
     ),
     (
         "REPLYBUFFER RESIZING <0|1>",
@@ -157,7 +157,7 @@ const HELP: &[(&str, &str)] = &[
     ),
     (
         "SET-ACTIVE-EXPIRE <0|1>",
-        "Whether expired keys are removed before a command meets them.",
+        "Whether expired keys are removed before a command uses them.",
     ),
     (
         "SET-DISABLE-DENY-SCRIPTS <0|1>",
@@ -165,7 +165,7 @@ const HELP: &[(&str, &str)] = &[
     ),
     (
         "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
-        "Whether RESTORE takes wrong checksums.",
+        "Whether RESTORE accepts wrong checksums.",
     ),
     ("SLEEP <seconds>", "Serves no client for a while."),
     ("HELP", "Lists the subcommands."),
@@ -276,7 +276,7 @@ fn reload(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
 }
 
-/// Without an append-only file Redis ends; here the answer is an error.
+/// Redis ends without an append-only file; the double replies with an error.
 fn load_append_only(ctx: &mut Ctx<'_>) -> CommandResult {
     match ctx.load_append_only() {
         Ok(()) => Ok(loaded(ctx)),
@@ -300,7 +300,7 @@ fn loaded(ctx: &mut Ctx<'_>) -> Reply {
 }
 
 fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    // `strtod` takes what it can and else answers 0; so does this, without negative times.
+    // Parses as `strtod` does: the longest valid prefix, or else 0. Negative times count as 0.
     let seconds = std::str::from_utf8(args.required()?).ok();
     let seconds = seconds.and_then(|text| text.trim_start().parse::<f64>().ok());
     let seconds = seconds.filter(|seconds| seconds.is_finite());
@@ -311,7 +311,7 @@ fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// The place of a value, which is no address; its size is that in a file of RDB.
+/// The address of a value is its slot; its size is that in an RDB file.
 fn object(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(slot) = ctx.db().find(args.required()?) else {
         return Err(CommandError::Text("ERR no such key".into()));
@@ -332,7 +332,7 @@ fn object(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// A value of each type, for tests of clients.
 #[expect(
     clippy::approx_constant,
-    reason = "it is a number that Redis has made up, not pi"
+    reason = "Redis chose this number, and it is not meant as pi"
 )]
 fn protocol(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let numbers = || (0..3).map(Reply::Int).collect();
@@ -421,4 +421,4 @@ fn populate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 pub(super) const DEBUG: CommandSpec = CommandSpec::new("debug", -2, Group::Server, debug)
     .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
     .system_command()
-    .summary("Sleeps, shows what is stored, and answers what tests of clients want.");
+    .summary("Commands for tests: sleeps, shows stored data, returns a reply of any type.");

@@ -6,7 +6,7 @@ use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, PayloadError, Ttl, UnixMillis, dump, restore};
 use crate::resp::Reply;
 
-/// The greatest frequency (`server.h`: the counter has 8 bits).
+/// Greatest access frequency (`server.h`: the counter has 8 bits).
 const FREQUENCY_MAX: i64 = 255;
 
 fn dump_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -117,7 +117,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "key ttl:integer serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME \
              seconds:integer]@5.0.0 [FREQ frequency:integer]@5.0.0",
         )
-        .summary("Makes a key from what `DUMP` gave."),
+        .summary("Restores a key from the result of `DUMP`."),
     CommandSpec::new("restore-asking", -4, Group::Server, restore_)
         .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::ASKING])
         .keys(1, 1, 1, &["OW", "update"])
@@ -128,7 +128,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "key ttl:integer serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME \
              seconds:integer]@5.0.0 [FREQ frequency:integer]@5.0.0",
         )
-        .summary("RESTORE for slots that are on their way here."),
+        .summary("RESTORE for slots that are being imported."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

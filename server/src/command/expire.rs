@@ -10,7 +10,7 @@ pub(super) fn already_expired(ctx: &Ctx<'_>, deadline: UnixMillis) -> bool {
     deadline <= ctx.now_millis()
 }
 
-/// The deadline that a number in a command means; `None` when it overflows.
+/// Returns the deadline for the number in a command; `None` if it overflows.
 pub(super) fn absolute_deadline(
     value: i64,
     is_seconds: bool,
@@ -62,7 +62,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// A key without a deadline counts as one that never expires.
+    /// Returns true if the conditions hold. A key without a deadline counts as one that never expires.
     pub(super) fn holds(&self, current: Option<UnixMillis>, next: UnixMillis) -> bool {
         !(self.nx && current.is_some()
             || self.xx && current.is_none()
@@ -103,7 +103,7 @@ fn expire_in(
         ctx.replies_here();
         ctx.set_deadline_of(slot, key, Some(deadline));
         let edits = [(0, b"PEXPIREAT".into()), (2, deadline.into())];
-        // PEXPIREAT is propagated as it was written.
+        // PEXPIREAT is propagated without a change.
         let edits = if is_absolute && !is_seconds {
             &[]
         } else {
@@ -194,25 +194,25 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(WRITE_FAST)
         .keys(1, 1, 1, UPDATE)
         .syntax("key seconds:integer [condition=(NX | XX | GT | LT)]@7.0.0")
-        .summary("Lets a key expire after seconds."),
+        .summary("Sets the time to live of a key, in seconds."),
     row("pexpire", -3, pexpire)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, UPDATE)
         .since("2.6.0")
         .syntax("key milliseconds:integer [condition=(NX | XX | GT | LT)]@7.0.0")
-        .summary("Lets a key expire after milliseconds."),
+        .summary("Sets the time to live of a key, in milliseconds."),
     row("expireat", -3, expireat)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, UPDATE)
         .since("1.2.0")
         .syntax("key unix-time-seconds:unix-time [condition=(NX | XX | GT | LT)]@7.0.0")
-        .summary("Lets a key expire at a Unix time in seconds."),
+        .summary("Sets the deadline of a key, as a Unix time in seconds."),
     row("pexpireat", -3, pexpireat)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, UPDATE)
         .since("2.6.0")
         .syntax("key unix-time-milliseconds:unix-time [condition=(NX | XX | GT | LT)]@7.0.0")
-        .summary("Lets a key expire at a Unix time in milliseconds."),
+        .summary("Sets the deadline of a key, as a Unix time in milliseconds."),
     row("ttl", 2, ttl)
         .flags(RO_FAST)
         .keys(1, 1, 1, ACCESS)
@@ -243,7 +243,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, UPDATE)
         .since("2.2.0")
         .syntax("key")
-        .summary("Takes the expiry from a key."),
+        .summary("Removes the expiry of a key."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -12,7 +12,7 @@ fn error(text: &'static str) -> CommandError {
 
 #[derive(Default)]
 struct Options<'a> {
-    /// A host and a port, which need not be one.
+    /// A host and a port, which need not belong to a replica.
     target: Option<(&'a [u8], i64)>,
     timeout_ms: Option<i64>,
     is_forced: bool,
@@ -94,4 +94,4 @@ pub(crate) const COMMANDS: &[CommandSpec] =
         .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::STALE])
         .since("6.2.0")
         .syntax("[TO target=(host port:integer [FORCE])] [ABORT] [TIMEOUT milliseconds:integer]")
-        .summary("Has a replica that has everything take this master's place.")];
+        .summary("Hands over to a replica that has all writes.")];

@@ -11,7 +11,7 @@ fn text(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
 }
 
-/// Asks the engine to go on with this.
+/// Asks the engine to continue with this call.
 fn then(ctx: &mut Ctx<'_>, call: ScriptCall) -> CommandResult {
     ctx.then = Some(Continuation::Script(call));
     Ok(Reply::Nil)
@@ -171,7 +171,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ]))
 }
 
-/// The function that keeps the node busy.
+/// Describes the function that keeps the node busy.
 fn running(ctx: &Ctx<'_>) -> Reply {
     let (call, began) = ctx.function_call();
     let call = call.as_request();
@@ -245,7 +245,7 @@ const FUNCTION: &[CommandSpec] = &[
         .flags(WRITES_MORE)
         .tips(ALL_SHARDS)
         .syntax("serialized-value [policy=(FLUSH | APPEND | REPLACE)]")
-        .summary("Loads the libraries that `FUNCTION DUMP` gave."),
+        .summary("Restores libraries from the result of `FUNCTION DUMP`."),
     row("delete", 3, delete)
         .flags(WRITES)
         .tips(ALL_SHARDS)
@@ -268,7 +268,7 @@ const FUNCTION: &[CommandSpec] = &[
             "request_policy:all_shards",
             "response_policy:special",
         ])
-        .summary("The function that is running, and how many there are."),
+        .summary("The running function, and the number of functions."),
     row("kill", 2, kill)
         .flags(&[Flags::NOSCRIPT, Flags::ALLOW_BUSY])
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])

@@ -1,4 +1,4 @@
-//! Keys of any type: whether they are there, where they are, what is behind them.
+//! Keys of any type: whether they exist, their names and databases, facts about their values.
 
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
@@ -43,7 +43,7 @@ fn type_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ))
 }
 
-/// The database that an argument names.
+/// Returns the database in an argument.
 fn database(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
     let index = args.integer_within(i32::MIN.into(), i32::MAX.into())?;
     let index = usize::try_from(index).ok();
@@ -52,7 +52,7 @@ fn database(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
         .ok_or(CommandError::DbIndex)
 }
 
-/// A value with all that belongs to its key, on its way to another one.
+/// A value with the attributes of its key, while it moves to another key.
 struct CopiedValue {
     value: Value,
     deadline: Option<UnixMillis>,
@@ -71,7 +71,7 @@ impl CopiedValue {
         }
     }
 
-    /// Takes the value from its key, which goes away.
+    /// Takes the value from its key, and removes the key.
     fn take(ctx: &mut Ctx<'_>, key: &[u8], slot: u32) -> Self {
         let (deadline, form) = (ctx.db().deadline(slot), ctx.form(slot));
         let is_lfu = ctx.config().maxmemory_policy.is_lfu();
@@ -86,7 +86,7 @@ impl CopiedValue {
         }
     }
 
-    /// Gives it to a key that is free.
+    /// Puts the value at a free key.
     fn put(self, ctx: &mut Ctx<'_>, key: &[u8]) {
         let ttl = self.deadline.map_or(Ttl::Clear, Ttl::At);
         ctx.set_found(None, key, self.value, ttl);
@@ -97,7 +97,7 @@ impl CopiedValue {
     }
 }
 
-/// `db.c: renameGenericCommand`; false if the new name is not free and has to be.
+/// `db.c: renameGenericCommand`; false if the new name must be free and is not.
 fn rename_in(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
@@ -113,7 +113,7 @@ fn rename_in(
         if only_free {
             return Ok(false);
         }
-        // That it changes is said once, behind the key that goes.
+        // The change is signalled once, after the old key is removed.
         ctx.remove(replaced);
     }
     CopiedValue::take(ctx, from, slot).put(ctx, to);
@@ -196,14 +196,14 @@ fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn touch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    // It counts as a use even if the connection leaves no traces otherwise.
+    // The copy counts as a use even if the connection must not update last uses.
     let leaves_none = std::mem::take(&mut ctx.session.leaves_no_traces);
     let reply = count_keys(args, |key| ctx.find_for_read(key).is_some());
     ctx.session.leaves_no_traces = leaves_none;
     reply
 }
 
-/// OBJECT: reads facts about a key without counting as an access to it.
+/// OBJECT: returns facts about a key without counting as an access to it.
 fn object(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
@@ -234,7 +234,7 @@ fn object_idletime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     })
 }
 
-/// Frequencies are counted under an LFU policy alone.
+/// Frequencies are counted only under an LFU policy.
 fn object_freq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     const NO_POLICY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
          note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
@@ -254,16 +254,16 @@ const OBJECT: &[CommandSpec] = &[
     help::row(Group::Generic, "6.2.0"),
     about("encoding", object_encoding)
         .since("2.2.3")
-        .summary("How Redis would keep the value in memory."),
+        .summary("Encoding that Redis would use for the value."),
     about("freq", object_freq)
         .since("4.0.0")
-        .summary("How often the key is used, under an LFU policy."),
+        .summary("Access frequency of a key under an LFU policy."),
     about("idletime", object_idletime)
         .since("2.2.3")
-        .summary("For how long the key was not used, in seconds."),
+        .summary("Time since the last use of a key, in seconds."),
     about("refcount", object_refcount)
         .since("2.2.3")
-        .summary("How many references Redis would count."),
+        .summary("Reference count that Redis would have."),
 ];
 
 const fn about(name: &'static str, handler: super::spec::Handler) -> CommandSpec {
@@ -293,7 +293,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, -1, 1, &["RO"])
         .tips(MANY)
         .syntax("key...")
-        .summary("How many of the keys are there."),
+        .summary("Number of the keys that exist."),
     row("type", 2, type_)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
@@ -304,13 +304,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["RW", "access", "delete"])
         .keys(2, 2, 1, &["OW", "update"])
         .syntax("key newkey:key")
-        .summary("Gives a key another name, over whatever has it."),
+        .summary("Renames a key, and replaces a key with the new name."),
     row("renamenx", 3, renamenx)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "access", "delete"])
         .keys(2, 2, 1, &["OW", "insert"])
         .syntax("key newkey:key")
-        .summary("Gives a key another name that is free."),
+        .summary("Renames a key, if the new name is free."),
     row("move", 3, move_)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "access", "update"])
@@ -329,10 +329,10 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(MANY)
         .since("3.2.1")
         .syntax("key...")
-        .summary("Uses keys, and counts those that are there."),
+        .summary("Marks keys as used, and counts those that exist."),
     CommandSpec::container("object", -2, Group::Generic, OBJECT)
         .since("2.2.3")
-        .summary("What is behind a key."),
+        .summary("Facts about the value of a key."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

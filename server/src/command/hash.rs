@@ -5,7 +5,7 @@ use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, Hash, HashLimits, TouchOrder, Value};
 use crate::resp::{Blob, LongDouble, Reply, parse_integer};
 
-/// Changes the hash at `key`, which is made if it is not there.
+/// Changes the hash at `key`, and creates it if it is missing.
 fn change<T>(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -27,7 +27,7 @@ fn change<T>(
     Ok(result)
 }
 
-/// How many of the fields are new.
+/// Sets the fields; returns the number of new ones.
 fn set_fields(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str) -> Result<i64, CommandError> {
     let key = args.required()?;
     if !args.remaining().is_multiple_of(2) {
@@ -133,7 +133,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         hash.change(field, &sum, limits);
         Ok(sum)
     })?;
-    // Computed once: another server might round in another way.
+    // The sum is propagated as a value, because another server might round differently.
     let edits = [(0, b"HSET".into()), (3, (&sum).into())];
     ctx.propagate_edited(args.request(), &edits);
     Ok(Reply::Bulk(sum))
@@ -165,7 +165,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["RW", "insert"])
         .syntax("key field value")
-        .summary("Sets a field if it is not there."),
+        .summary("Sets a field if it does not exist."),
     row("hmset", -4, hmset)
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["RW", "update"])
@@ -186,12 +186,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::WRITE, Flags::FAST])
         .keys(1, 1, 1, &["RW", "delete"])
         .syntax("key field...")
-        .summary("Deletes fields; the last one takes the key with it."),
+        .summary("Deletes fields, and the key with its last field."),
     row("hexists", 3, hexists)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
         .syntax("key field")
-        .summary("Whether a field is there."),
+        .summary("Whether a field exists."),
     row("hincrby", 4, hincrby)
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["RW", "access", "update"])

@@ -7,7 +7,7 @@ use super::{Args, CommandError, integer_of};
 use crate::engine::{Arg, Class, Ctx, Hash, HashLimits, TouchOrder, UnixMillis, Value};
 use crate::resp::Reply;
 
-/// Replies for a field: without a deadline, not there, and what was done.
+/// Replies for a field: no deadline, no field, and the outcome.
 const NO_DEADLINE: i64 = -1;
 const NO_FIELD: i64 = -2;
 const NOT_MET: i64 = 0;
@@ -241,17 +241,17 @@ fn hpersist(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(each(replies))
 }
 
-/// How HGETEX and HSETEX give a deadline.
+/// Forms of a deadline in HGETEX and HSETEX.
 #[derive(Clone, Copy)]
 enum Given {
-    /// Nothing said.
+    /// There is none.
     None,
     /// PERSIST or KEEPTTL.
     Keeps,
     At(UnixMillis),
 }
 
-/// Reads EX, PX, EXAT or PXAT and its value, if that is next.
+/// Reads EX, PX, EXAT or PXAT with its value, if it comes next.
 fn given(
     ctx: &Ctx<'_>,
     args: &mut Args<'_>,
@@ -487,13 +487,13 @@ const FIELDS: &str = "key FIELDS fields=(numfields:integer field...)";
 const VARIES: &[&str] = &["nondeterministic_output"];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    expiring("hexpire", hexpire).summary("Gives fields a number of seconds to live."),
-    expiring("hpexpire", hpexpire).summary("Gives fields a number of milliseconds to live."),
-    expiring("hexpireat", hexpireat).summary("Gives fields a deadline, in seconds since 1970."),
+    expiring("hexpire", hexpire).summary("Sets the time to live of fields, in seconds."),
+    expiring("hpexpire", hpexpire).summary("Sets the time to live of fields, in milliseconds."),
+    expiring("hexpireat", hexpireat).summary("Sets the deadlines of fields, in seconds since 1970."),
     expiring("hpexpireat", hpexpireat)
-        .summary("Gives fields a deadline, in milliseconds since 1970."),
-    telling("httl", httl).summary("Seconds that fields have to live."),
-    telling("hpttl", hpttl).summary("Milliseconds that fields have to live."),
+        .summary("Sets the deadlines of fields, in milliseconds since 1970."),
+    telling("httl", httl).summary("Times to live of fields, in seconds."),
+    telling("hpttl", hpttl).summary("Times to live of fields, in milliseconds."),
     telling("hexpiretime", hexpiretime).summary("Deadlines of fields, in seconds since 1970."),
     telling("hpexpiretime", hpexpiretime)
         .summary("Deadlines of fields, in milliseconds since 1970."),
@@ -501,7 +501,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(WRITE)
         .keys(1, 1, 1, &["RW", "update"])
         .syntax(FIELDS)
-        .summary("Takes the deadlines of fields away."),
+        .summary("Removes the deadlines of fields."),
     row("hgetex", -5, hgetex)
         .flags(WRITE)
         .keys(1, 1, 1, &["RW", "access", "update"])
@@ -511,7 +511,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
              unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | PERSIST)] \
              FIELDS fields=(numfields:integer field...)",
         )
-        .summary("Values of fields, whose deadlines it changes."),
+        .summary("Returns the values of fields, and changes their deadlines."),
     row("hsetex", -6, hsetex)
         .flags(STORE)
         .keys(1, 1, 1, &["RW", "update"])
@@ -528,7 +528,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .since("8.0.0")
         .valkey_since("9.1.0")
         .syntax(FIELDS)
-        .summary("Values of fields, which it deletes."),
+        .summary("Returns the values of fields, and deletes the fields."),
 ];
 
 const fn expiring(name: &'static str, handler: super::spec::Handler) -> CommandSpec {

@@ -1,4 +1,4 @@
-//! Hashes: all of their fields, some after the others, and random ones.
+//! Hashes: walks through all fields, and random fields.
 
 use super::scan::{Options, parse_cursor};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
@@ -114,7 +114,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(VARYING)
         .since("6.2.0")
         .syntax("key [options=(count:integer [WITHVALUES])]")
-        .summary("Random fields, with their values if asked to."),
+        .summary("Random fields, optionally with their values."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -1,6 +1,6 @@
-//! INFO: what the server says of itself. Figures that a double cannot know truthfully are left out:
-//! the memory and the CPU time of the process, bytes and requests per second, its allocator. Sizes of
-//! data are those of `engine/data/memory.rs`, and time is the node's.
+//! INFO. Figures that a double cannot know are omitted: the memory and the CPU time of the process, bytes and
+//! requests per second, its allocator. Sizes of data come from `engine/data/memory.rs`, times from the node's
+//! clock.
 
 use super::Args;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 type Section = fn(&mut Ctx<'_>, &mut Text);
 
-/// Sections in the order in which they stand, and whether they are shown unless asked for.
+/// Sections in order, and whether they are part of the default.
 const SECTIONS: &[(&str, bool, Section)] = &[
     ("Server", true, server),
     ("Clients", true, clients),
@@ -52,7 +52,7 @@ impl Text {
         names.iter().for_each(|name| self.field(name, 0));
     }
 
-    /// A size, and the same for people (`util.c: bytesToHuman`).
+    /// Writes a size, in bytes and in a readable form (`util.c: bytesToHuman`).
     fn bytes(&mut self, name: &str, bytes: usize) {
         self.field(name, bytes);
         let units = ["B", "K", "M", "G", "T"];
@@ -135,7 +135,7 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("monotonic_clock", "POSIX clock_gettime");
     text.field("multiplexing_api", "none");
     text.field("atomicvar_api", "c11-builtin");
-    // What Redis says when another compiler made it.
+    // Redis reports this if it was built with another compiler.
     text.field("gcc_version", "0.0.0");
     text.field("process_id", std::process::id());
     text.field("process_supervised", "no");
@@ -200,7 +200,7 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     }
     #[cfg(not(feature = "script"))]
     text.zeros(&["number_of_functions", "number_of_libraries"]);
-    // What a fresh server of 7.0.15 spends on scripts and functions.
+    // A fresh server of 7.0.15 reports these sizes for scripts and functions.
     text.bytes("used_memory_lua", 32_768);
     text.field("used_memory_vm_eval", 32_768);
     text.field("used_memory_scripts_eval", 0);
@@ -222,13 +222,13 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
     text.field("mem_clients_normal", ctx.clients_bytes());
     text.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
-    // Redis says so when it was built with the allocator of the system.
+    // Redis reports this if it was built with the system's allocator.
     text.field("mem_allocator", "libc");
     text.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
     text.field("lazyfreed_objects", ctx.stats().lazily_freed);
 }
 
-/// Files are written while a command runs: none is ever in the making.
+/// Files are written while a command runs, so none is in progress.
 fn persistence(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.zeros(&[
         "loading",
@@ -447,4 +447,4 @@ pub(super) const INFO: CommandSpec = CommandSpec::new("info", -1, Group::Server,
         "response_policy:special",
     ])
     .syntax("[section...]")
-    .summary("What the server says of itself.");
+    .summary("Facts about the server.");

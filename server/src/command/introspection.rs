@@ -1,4 +1,4 @@
-//! COMMAND: what the table says of itself.
+//! COMMAND: information from the table of commands.
 
 use super::keys::describe_flags;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
@@ -6,7 +6,7 @@ use super::{Args, CommandError, CommandTable, Entry, help, table};
 use crate::engine::{Categories, Ctx, glob_match};
 use crate::resp::{OwnedRequest, Reply};
 
-/// A row with the container it belongs to, if any.
+/// A row with its container, if it has one.
 type Found = (Option<&'static CommandSpec>, &'static CommandSpec);
 
 /// The row of a name such as `get` or `config|get`.
@@ -97,7 +97,7 @@ fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(names.collect()))
 }
 
-/// The keys of a request in the arguments, each shown in some way.
+/// Returns the keys of the request in the arguments, each formatted by `show`.
 fn keys(ctx: &Ctx<'_>, args: &mut Args<'_>, show: fn(&[u8], Reply) -> Reply) -> CommandResult {
     let text = |text: &'static str| CommandError::Text(text.into());
     let inner = OwnedRequest::new(args.rest());
@@ -136,16 +136,16 @@ fn getkeysandflags(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 const COMMAND: &[CommandSpec] = &[
     help::row(Group::Server, "5.0.0").acl(&["@connection"]),
-    row("count", 2, count).summary("How many commands there are."),
+    row("count", 2, count).summary("Number of commands."),
     row("docs", -2, docs)
         .tips(&["nondeterministic_output_order"])
         .since("7.0.0")
         .syntax("[command-name...]")
-        .summary("What the rows of some commands say to users."),
+        .summary("Documentation of some commands."),
     row("getkeys", -4, getkeys).summary("The keys in a request."),
     row("getkeysandflags", -4, getkeysandflags)
         .since("7.0.0")
-        .summary("The keys in a request, and what it does with them."),
+        .summary("The keys in a request, with their access flags."),
     row("info", -2, info)
         .tips(&["nondeterministic_output_order"])
         .syntax("[command-name...]")

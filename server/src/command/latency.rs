@@ -1,5 +1,6 @@
-//! LATENCY: the events that took long, and how long commands take. Durations of commands are those of the node's clock, so
-//! only commands that sleep have any. On the system clock events are measured in real time too (`state/measure.rs`).
+//! LATENCY: latency events, and latencies of commands. Durations of commands follow the node's clock, so only
+//! commands that sleep have any. On the system clock events are measured in real time too
+//! (`state/measure.rs`).
 
 use super::sparkline::{Point, sparkline};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
@@ -87,7 +88,7 @@ fn histogram(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Map(found.collect()))
 }
 
-/// One event as a picture. Source: `latency.c: latencyCommandGenSparkline`.
+/// Draws an event. Source: `latency.c: latencyCommandGenSparkline`.
 fn graph(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let event = args.required()?;
     let now = ctx.now_millis().0.div_euclid(1000);
@@ -119,7 +120,7 @@ fn graph(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(verbatim(text))
 }
 
-/// How long ago something was, in the largest unit that fits.
+/// Formats the age of an event, in the largest unit that fits.
 fn age(seconds: i64) -> String {
     match seconds {
         ..60 => format!("{seconds}s"),
@@ -129,7 +130,7 @@ fn age(seconds: i64) -> String {
     }
 }
 
-/// Report of LATENCY DOCTOR, in sentences of our own.
+/// Returns the report of LATENCY DOCTOR, in our own words.
 fn doctor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let threshold = ctx.config().latency_monitor_threshold;
     if threshold == 0 {
@@ -171,7 +172,7 @@ const SPECIAL: &[&str] = &[CHANGES, NODES, "response_policy:special"];
 pub(super) const LATENCY: CommandSpec =
     CommandSpec::container("latency", -2, Group::Server, EVENTS)
         .since("2.8.13")
-        .summary("Events that took long, and how long commands take.");
+        .summary("Latency events, and latencies of commands.");
 
 const EVENTS: &[CommandSpec] = &[
     help::row(Group::Server, "2.8.13"),
@@ -179,7 +180,7 @@ const EVENTS: &[CommandSpec] = &[
         .flags(&[Flags::NOSCRIPT])
         .tips(SPECIAL)
         .since("2.8.13")
-        .summary("What was slow, in sentences."),
+        .summary("A report of slow events."),
     row("graph", 3, graph)
         .flags(&[Flags::NOSCRIPT])
         .tips(SPECIAL)
@@ -191,13 +192,13 @@ const EVENTS: &[CommandSpec] = &[
         .tips(SPECIAL)
         .since("7.0.0")
         .syntax("[command...]")
-        .summary("How many calls took how long."),
+        .summary("Distribution of the latencies of commands."),
     row("history", 3, history)
         .flags(&[Flags::NOSCRIPT])
         .tips(SPECIAL)
         .since("2.8.13")
         .syntax("event")
-        .summary("When an event was seen, and how long it took."),
+        .summary("Times and durations of an event."),
     row("latest", 2, latest)
         .flags(&[Flags::NOSCRIPT])
         .tips(SPECIAL)
@@ -208,7 +209,7 @@ const EVENTS: &[CommandSpec] = &[
         .tips(&[NODES, DONE])
         .since("2.8.13")
         .syntax("[event...]")
-        .summary("Forgets some events, or all."),
+        .summary("Deletes the records of some events, or of all."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -1,4 +1,4 @@
-//! Lists: what is put in, looked at and changed in place. What is taken out is in `list_pop.rs`.
+//! Lists: pushing, reading and changing elements in place. Removal at the ends is in `list_pop.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
@@ -55,7 +55,7 @@ fn llen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(list.map_or(0, |list| list.len() as i64)))
 }
 
-/// A missing key is answered before the index is read.
+/// Redis replies for a missing key before it reads the index.
 fn lindex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(list) = ctx.read::<List>(args.required()?)? else {
         return Ok(Reply::Nil);
@@ -109,8 +109,8 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(len as i64))
 }
 
-/// Says that elements were taken from an end of a list, and deletes it if it is empty now
-/// (`t_list.c: listElementsRemoved`).
+/// Signals that elements were removed from an end of a list, and deletes the list if it is empty (`t_list.c:
+/// listElementsRemoved`).
 pub(super) fn removed(ctx: &mut Ctx<'_>, key: &[u8], event: &str, is_empty: bool) {
     ctx.removed_from(key, is_empty, (Class::List, event), TouchOrder::Last);
 }
@@ -133,7 +133,7 @@ fn lrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(gone as i64))
 }
 
-/// The event comes even if nothing was cut off.
+/// The event is sent even if nothing was cut off.
 fn ltrim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, start, stop) = (args.required()?, args.integer()?, args.integer()?);
     let Some(list) = ctx.write::<List>(key)? else {
@@ -151,11 +151,11 @@ fn ltrim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 /// Arguments of LPOS.
 struct Search {
-    /// Matches before this one do not count; negative from the tail, never 0.
+    /// Number of the first match that counts; negative from the tail, never 0.
     rank: i64,
-    /// How many are wanted, 0 for all; `None` for one that is answered alone.
+    /// Number of matches to return, 0 for all; `None` for a single one.
     count: Option<i64>,
-    /// Elements that are compared, 0 for all.
+    /// Number of elements to compare, 0 for all.
     most: i64,
 }
 
@@ -251,34 +251,34 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(STORE_FAST)
         .keys(1, 1, 1, INSERT)
         .syntax("key element...")
-        .summary("Puts elements before the head, the last one foremost."),
+        .summary("Pushes elements to the head, one after another."),
     row("rpush", -3, rpush)
         .flags(STORE_FAST)
         .keys(1, 1, 1, INSERT)
         .syntax("key element...")
-        .summary("Puts elements behind the tail."),
+        .summary("Pushes elements to the tail."),
     row("lpushx", -3, lpushx)
         .flags(STORE_FAST)
         .keys(1, 1, 1, INSERT)
         .since("2.2.0")
         .syntax("key element...")
-        .summary("As `LPUSH`, if the list is there."),
+        .summary("Like `LPUSH`, if the list exists."),
     row("rpushx", -3, rpushx)
         .flags(STORE_FAST)
         .keys(1, 1, 1, INSERT)
         .since("2.2.0")
         .syntax("key element...")
-        .summary("As `RPUSH`, if the list is there."),
+        .summary("Like `RPUSH`, if the list exists."),
     row("llen", 2, llen)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
         .syntax("key")
-        .summary("How many elements there are."),
+        .summary("Number of elements."),
     row("lrange", 4, lrange)
         .flags(RO)
         .keys(1, 1, 1, ACCESS)
         .syntax("key start:integer stop:integer")
-        .summary("The elements of a range, both ends in it."),
+        .summary("The elements of a range, including both ends."),
     row("lindex", 3, lindex)
         .flags(RO)
         .keys(1, 1, 1, ACCESS)
@@ -294,17 +294,17 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, INSERT)
         .since("2.2.0")
         .syntax("key where=(BEFORE | AFTER) pivot element")
-        .summary("Puts an element beside the first one that equals another."),
+        .summary("Inserts an element before or after another one."),
     row("lrem", 4, lrem)
         .flags(&[Flags::WRITE])
         .keys(1, 1, 1, DELETE)
         .syntax("key count:integer element")
-        .summary("Removes equal elements, seen from either end."),
+        .summary("Removes elements that equal a value."),
     row("ltrim", 4, ltrim)
         .flags(&[Flags::WRITE])
         .keys(1, 1, 1, DELETE)
         .syntax("key start:integer stop:integer")
-        .summary("Removes what is outside of a range."),
+        .summary("Removes all elements outside of a range."),
     row("lpos", -3, lpos)
         .flags(RO)
         .keys(1, 1, 1, ACCESS)

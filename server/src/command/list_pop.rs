@@ -1,4 +1,4 @@
-//! Lists: what is taken out, moved from one to another, and waited for.
+//! Lists: elements that are removed, moved to another list, and waited for.
 
 use super::list::{push_event, removed};
 use super::pop::{TwoEnded, pop_or_wait, pop_several, pop_several_or_wait, timeout};
@@ -47,7 +47,7 @@ impl TwoEnded for List {
     }
 }
 
-/// Takes up to `count` elements from one end; `None` if there is no list.
+/// Removes up to `count` elements from one end; `None` if there is no list.
 fn take(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -66,7 +66,7 @@ fn take(
     Ok(Some(taken))
 }
 
-/// The same for one element.
+/// Removes one element from an end; `None` if there is no list.
 fn take_one(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Blob>, CommandError> {
     let Some(list) = ctx.write::<List>(key)? else {
         return Ok(None);
@@ -116,8 +116,8 @@ fn brpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     pop_or_wait::<List>(ctx, args, End::Tail)
 }
 
-/// Takes an element from one list and gives it to another, which may be the same; `None` without
-/// the first (`t_list.c: lmoveGenericCommand`).
+/// Moves an element from one list to another, which may be the same; `None` if the first one is missing
+/// (`t_list.c: lmoveGenericCommand`).
 fn move_element(
     ctx: &mut Ctx<'_>,
     source: &[u8],
@@ -163,7 +163,7 @@ fn rpoplpush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(moved.unwrap_or(Reply::Nil))
 }
 
-/// An end of a list, as Redis propagates it for a client that has waited.
+/// Returns the name of an end, as Redis propagates it for a client that has waited.
 fn place_name(end: End) -> Arg<'static> {
     match end {
         End::Head => b"left".into(),
@@ -198,7 +198,7 @@ fn blocking_move(
         }
         return Ok(reply);
     }
-    // Redis says the same thing in two ways here: no value in EXEC, no array after the timeout.
+    // Redis has two replies for the same case: null in EXEC, a null array after the timeout.
     let on_timeout = match ctx.origin {
         Origin::Exec | Origin::Script => Reply::Nil,
         Origin::Client | Origin::Retry => Reply::NilArray,
@@ -237,18 +237,18 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::WRITE, Flags::FAST])
         .keys(1, 1, 1, DELETE)
         .syntax("key [count:integer]@6.2.0")
-        .summary("Takes elements from the head."),
+        .summary("Removes and returns elements from the head."),
     row("rpop", -2, rpop)
         .flags(&[Flags::WRITE, Flags::FAST])
         .keys(1, 1, 1, DELETE)
         .syntax("key [count:integer]@6.2.0")
-        .summary("Takes elements from the tail."),
+        .summary("Removes and returns elements from the tail."),
     row("lmpop", -4, pop_several::<List>)
         .flags(&[Flags::WRITE])
         .counted_keys(1, DELETE)
         .since("7.0.0")
         .syntax("numkeys:integer key... where=(LEFT | RIGHT) [COUNT count:integer]")
-        .summary("Takes elements from the first list that is there."),
+        .summary("Removes and returns elements of the first list that exists."),
     row("lmove", 5, lmove)
         .flags(STORE)
         .keys(1, 1, 1, DELETE)
@@ -269,26 +269,26 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, -2, 1, DELETE)
         .since("2.0.0")
         .syntax("key... timeout:double")
-        .summary("Takes an element from a head, or waits for one."),
+        .summary("Removes and returns the head of a list; can wait for one."),
     row("brpop", -3, brpop)
         .flags(WAIT)
         .keys(1, -2, 1, DELETE)
         .since("2.0.0")
         .syntax("key... timeout:double")
-        .summary("Takes an element from a tail, or waits for one."),
+        .summary("Removes and returns the tail of a list; can wait for one."),
     row("blmpop", -5, pop_several_or_wait::<List>)
         .flags(&[Flags::WRITE, Flags::BLOCKING])
         .counted_keys(2, DELETE)
         .since("7.0.0")
         .syntax("timeout:double numkeys:integer key... where=(LEFT | RIGHT) [COUNT count:integer]")
-        .summary("Takes elements from the first list that is there, or waits for one."),
+        .summary("Removes and returns elements of the first list that exists; can wait for one."),
     row("blmove", 6, blmove)
         .flags(STORE_OR_WAIT)
         .keys(1, 1, 1, DELETE)
         .keys(2, 2, 1, INSERT)
         .since("6.2.0")
         .syntax("source:key destination:key wherefrom=(LEFT | RIGHT) whereto=(LEFT | RIGHT) timeout:double")
-        .summary("Moves an element from one list to another, or waits for one."),
+        .summary("Moves an element from one list to another; can wait for one."),
     row("brpoplpush", 4, brpoplpush)
         .flags(STORE_OR_WAIT)
         .keys(1, 1, 1, DELETE)
@@ -296,7 +296,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .since("2.2.0")
         .deprecated("6.2.0", "`BLMOVE` with `RIGHT` and `LEFT`")
         .syntax("source:key destination:key timeout:double")
-        .summary("Moves an element from a tail to a head, or waits for one."),
+        .summary("Moves an element from a tail to a head; can wait for one."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

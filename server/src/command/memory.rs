@@ -1,11 +1,11 @@
-//! MEMORY. Sizes are estimates of what Redis would spend, see `engine/data/memory.rs`.
+//! MEMORY. Sizes are estimates of Redis's memory, see `engine/data/memory.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
 use crate::engine::{Ctx, Overhead, STARTUP_BYTES, key_bytes};
 use crate::resp::Reply;
 
-/// Parts of a value that are looked at unless told otherwise (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
+/// Number of parts of a value that are measured by default (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
 const SAMPLES_DEFAULT: i64 = 5;
 
 fn usage(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -24,7 +24,7 @@ fn usage(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         Ok(0) | Err(_) => usize::MAX,
         Ok(samples) => samples,
     };
-    // Whether it has run out is not asked (`object.c: memoryCommand`).
+    // The command does not check whether the key has expired (`object.c: memoryCommand`).
     let Some(slot) = ctx.db().find(key) else {
         return Ok(Reply::Nil);
     };
@@ -32,7 +32,7 @@ fn usage(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(bytes as i64))
 }
 
-/// Without jemalloc Redis has nothing to purge either, and says so too.
+/// Without jemalloc Redis has nothing to purge either, and also replies OK.
 fn purge(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
@@ -44,7 +44,7 @@ fn malloc_stats(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     })
 }
 
-/// Bytes that the data would take; figures of the process and of its allocator are left out.
+/// Returns the estimated bytes of the data, without figures of the process and of its allocator.
 fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let total = ctx.memory_bytes();
     let peak = ctx.memory_peak();
@@ -52,7 +52,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     let share = |part: usize, whole: usize| {
         let percent = part as f64 * 100.0 / whole.max(1) as f64;
-        // As wide as in Redis, which keeps it in a float.
+        // Redis keeps this number in a float.
         Reply::Double(f64::from(percent as f32))
     };
     let (mut overhead, mut keys) = (STARTUP_BYTES, 0);
@@ -120,27 +120,27 @@ const CHANGES: &[&str] = &[
 pub(super) const MEMORY: CommandSpec =
     CommandSpec::container("memory", -2, Group::Server, SUBCOMMANDS)
         .since("4.0.0")
-        .summary("What keys take.");
+        .summary("Memory of keys.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
     row("doctor", 2, doctor)
         .tips(CHANGES)
-        .summary("Says what is wrong with the memory."),
+        .summary("Describes problems with the memory."),
     help::row(Group::Server, "4.0.0"),
     row("malloc-stats", 2, malloc_stats)
         .tips(CHANGES)
-        .summary("What the allocator says of itself; nothing."),
+        .summary("Statistics of the allocator; none."),
     row("purge", 2, purge)
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .summary("Asks the allocator to give memory back."),
+        .summary("Asks the allocator to release memory."),
     row("stats", 2, stats)
         .tips(CHANGES)
-        .summary("What all keys would take in Redis."),
+        .summary("Memory that all keys would take in Redis."),
     row("usage", -3, usage)
         .flags(&[Flags::READONLY])
         .keys(2, 2, 1, &["RO"])
         .syntax("key [SAMPLES count:integer]")
-        .summary("What a key would take in Redis, bytes."),
+        .summary("Memory that a key would take in Redis, in bytes."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -1,4 +1,4 @@
-//! MIGRATE: keys that go to another node of the same deployment, see `engine/migration.rs`.
+//! MIGRATE: moves keys to another node of the same deployment, see `engine/migration.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, keys};
@@ -7,12 +7,12 @@ use crate::resp::{Blob, OwnedRequest, Reply, parse_integer};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Timeout if the caller gives 0, milliseconds.
+/// Timeout if the caller gives 0, in milliseconds.
 const TIMEOUT_DEFAULT_MS: i64 = 1000;
 
 impl Address {
-    /// The answer for an address where no node listens. Redis notices that only when it writes, unless
-    /// there is no such host.
+    /// Error for an address without a node. Redis notices that only when it writes, unless the host is
+    /// unknown.
     pub(crate) fn unreachable(&self) -> CommandError {
         let is_here = self.host == "localhost"
             || (self.host.parse()).is_ok_and(|address: IpAddr| address.is_loopback());
@@ -29,9 +29,9 @@ impl Address {
 struct Options<'a> {
     copies: bool,
     replaces: bool,
-    /// AUTH, if it is to be said.
+    /// AUTH, if the request has credentials.
     greeting: Vec<OwnedRequest>,
-    /// The keys behind KEYS.
+    /// The keys after KEYS.
     keys: Option<Vec<&'a [u8]>>,
 }
 

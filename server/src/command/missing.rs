@@ -1,5 +1,5 @@
-//! Commands of Redis 7.0 that are not implemented: they answer an error that says so, instead of
-//! one that says they do not exist. Empty one day.
+//! Commands of Redis 7.0 that are not implemented. They reply with an error that says so, unlike unknown
+//! commands.
 
 /// Whole commands.
 #[rustfmt::skip]

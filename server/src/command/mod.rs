@@ -1,14 +1,14 @@
 //! All commands: their handlers, with a row for each. COMMAND, arity errors, ACL categories and the README list are
 //! read from the rows.
 //!
-//! A handler knows `engine::Ctx` and its arguments, nothing else. The engine imports nothing from here: it is
-//! given the finished tables ([`Engine::new`]).
+//! A handler knows `engine::Ctx` and its arguments, nothing else. The engine imports nothing from here: it
+//! receives the finished tables ([`Engine::new`]).
 
-/// Names that a file of commands writes its rows with.
+/// Names for writing rows in a file of commands.
 mod spec {
     pub(super) use crate::engine::{CommandResult, CommandSpec, Flags, Group, Handler};
 }
-/// How commands find keys that their specifications do not tell.
+/// Functions that find keys beyond the specification of a row.
 mod keys {
     pub(super) use crate::engine::table::{bitfield, describe_flags, migrate, set, sort, sort_ro};
 }
@@ -175,21 +175,21 @@ impl Engine {
     }
 }
 
-/// Checks the users that a node is to be started with.
+/// Checks the users with which a node is to start.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The reason why a user is invalid.
 #[cfg(feature = "net")]
 pub(crate) fn check_users(config: &Config) -> Result<(), String> {
     Engine::check_users(config, tables(config.profile))
 }
 
-/// Every row of an ordinary node, of all profiles.
+/// Returns every row of an ordinary node, of all profiles.
 fn rows() -> impl Iterator<Item = &'static CommandSpec> {
     ROWS.iter().flat_map(|group| group.iter())
 }
 
-/// The tables of the newest profiles, which have all rows between them.
+/// Returns the tables of the newest profiles, which together contain all rows.
 fn newest() -> [&'static CommandTable; 2] {
     [Profile::REDIS_8_4, Profile::VALKEY_9].map(ordinary)
 }
@@ -263,8 +263,8 @@ pub(crate) fn is_control(name: &[u8]) -> bool {
         .is_some_and(|prefix| prefix.eq_ignore_ascii_case(CONTROL_PREFIX))
 }
 
-/// The error for a name that is not in the table: Redis's own if Redis does not know the name
-/// either, or that the command is not implemented.
+/// Returns the error for a name that is not in the table: Redis's own if Redis does not have the command
+/// either, otherwise "not implemented".
 fn unknown(request: Request<'_>) -> CommandError {
     let name = request.name();
     if missing::COMMANDS
@@ -304,7 +304,7 @@ fn unknown(request: Request<'_>) -> CommandError {
     }))
 }
 
-/// The same for a subcommand.
+/// Returns the error for an unknown subcommand.
 fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandError {
     let known = missing::SUBCOMMANDS
         .iter()
@@ -356,7 +356,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), count, "two rows of one name");
+        assert_eq!(names.len(), count, "two rows have the same name");
         for row in rows().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
             assert!(
                 !row.name.contains(|c: char| c.is_ascii_uppercase()),
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_in_the_table() {
+    fn missing_commands_are_not_in_the_table() {
         for name in missing::COMMANDS {
             assert!(
                 newest()

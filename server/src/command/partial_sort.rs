@@ -1,20 +1,20 @@
-//! Sorts only the part of a list that a LIMIT or a COUNT asks for (`pqsort.c`).
+//! Sorts only the part of a list that a LIMIT or a COUNT selects (`pqsort.c`).
 //!
-//! This is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993), which leaves partitions outside of
-//! the wanted part alone. It is not stable: the order of equal items shows in replies, so pivots and exchanges have to
-//! be those of Redis.
+//! This is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993), which skips partitions
+//! outside of the wanted part. It is not stable: the order of equal items shows in replies, so pivots and
+//! swaps have to be the same as in Redis.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Shorter slices are sorted by insertion.
+/// Length up to which slices are sorted by insertion.
 const INSERTION_MAX: usize = 6;
-/// Longer slices take the middle of three items for their pivot.
+/// Length above which the pivot is the middle of three items.
 const MIDDLE_ITEM_MAX: usize = 7;
-/// Longer slices take the middle of three such middles.
+/// Length above which the pivot is the middle of three such middles.
 const MIDDLE_OF_THREE_MAX: usize = 40;
 
-/// Brings the items that belong into `wanted` there, in order. The others stay on their side of it, in no order.
+/// Sorts the items that belong into `wanted`. The other items stay on their side of it, unsorted.
 pub(super) fn sort_range<T>(
     items: &mut [T],
     wanted: Range<usize>,
@@ -46,8 +46,8 @@ fn insertion_sort<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// Puts the items that are lower than a pivot before those that equal it, and greater ones behind; returns the numbers of
-/// lower and of greater items.
+/// Moves the items below a pivot to the front, and greater items to the end; returns the numbers of lower and
+/// of greater items.
 fn partition<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) -> (usize, usize) {
     let len = items.len();
     let pivot = pivot(items, compare);
@@ -171,7 +171,7 @@ mod tests {
                         "{items:?} {wanted:?}"
                     );
                     partly.sort_unstable();
-                    assert_eq!(partly, sorted, "nothing is lost");
+                    assert_eq!(partly, sorted, "no item is lost");
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::{Args, CommandError};
 use crate::engine::{Ctx, Origin, SaveError};
 use crate::resp::Reply;
 
-/// The answer of a server without a folder.
+/// Returns the error of a server without a folder.
 fn no_folder(command: &str) -> CommandError {
     CommandError::NotImplemented {
         what: format!("{command} without a folder for its file: start it with --dir"),
@@ -52,7 +52,7 @@ fn bgrewriteaof(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     }
 }
 
-/// The start counts as a time of saving.
+/// The start of the server counts as a time of saving.
 fn lastsave(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let saved_at = ctx.saves().saved_at;
     Ok(Reply::Int(saved_at.0.div_euclid(1_000_000)))

@@ -1,7 +1,8 @@
-//! Pops of lists and sorted sets: elements are taken from an end of the first key that has any, and waited for.
+//! Pops of lists and sorted sets: elements are removed from an end of the first key that has any; blocking
+//! commands wait for them.
 //!
-//! A blocking command looks at its keys as the one without `B` does, and asks to be run again when none of them has
-//! anything to give.
+//! A blocking command checks its keys as its variant without `B` does, and asks to be run again if none of
+//! them has elements.
 
 use super::spec::CommandResult;
 use super::{Args, CommandError};
@@ -12,17 +13,18 @@ use std::time::Duration;
 /// A type of values whose elements have two ends.
 pub(super) trait TwoEnded {
     type End: Copy;
-    /// Elements that were taken.
+    /// Removed elements.
     type Taken;
 
     const KIND: Kind;
-    /// The words for the ends.
+    /// Names of the ends.
     const ENDS: [(&'static str, Self::End); 2];
 
-    /// The command that a replica runs in the place of one that may look at several keys, or wait.
+    /// Returns the command that a replica runs in place of a command with several keys, or one that has
+    /// waited.
     fn command(end: Self::End) -> Arg<'static>;
 
-    /// Takes up to `count` elements, at least one, from one end; `None` if the key is not there.
+    /// Removes up to `count` elements, at least one, from one end; `None` if the key is missing.
     fn take(
         ctx: &mut Ctx<'_>,
         key: &[u8],
@@ -30,13 +32,14 @@ pub(super) trait TwoEnded {
         count: usize,
     ) -> Result<Option<Self::Taken>, CommandError>;
 
-    /// The parts of an element one after the other, as the reply to a command for one element has them behind the key.
+    /// Returns the parts of an element one after another, as they follow the key in the reply of a command
+    /// for one element.
     fn flat(taken: Self::Taken) -> Vec<Reply>;
 
-    /// A reply for each element.
+    /// Returns a reply for each element.
     fn nested(taken: Self::Taken) -> Vec<Reply>;
 
-    /// The next argument as an end (`t_list.c: getListPositionFromObjectOrReply`).
+    /// Parses the next argument as an end (`t_list.c: getListPositionFromObjectOrReply`).
     fn end(args: &mut Args<'_>) -> Result<Self::End, CommandError> {
         let mut ends = Self::ENDS.into_iter();
         let found = ends.find(|(word, _)| args.keyword(word));
@@ -44,14 +47,14 @@ pub(super) trait TwoEnded {
     }
 }
 
-/// `timeout.c: getTimeoutFromObjectOrReply`, in seconds; `None` waits for ever.
+/// `timeout.c: getTimeoutFromObjectOrReply`, in seconds; `None` waits forever.
 pub(super) fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
     let seconds = LongDouble::parse(text)
         .ok_or_else(|| CommandError::Text("ERR timeout is not a float or out of range".into()))?;
     match seconds.to_millis_up() {
         0 => Ok(None),
         millis if millis < 0 => Err(CommandError::Text("ERR timeout is negative".into())),
-        // One that ends after the end of time never does.
+        // A timeout beyond the largest time never ends.
         millis => Ok(ctx
             .now_millis()
             .0
@@ -60,7 +63,7 @@ pub(super) fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, Co
     }
 }
 
-/// BLPOP, BZPOPMIN and their like: the first key with elements, and one of them.
+/// BLPOP, BZPOPMIN and similar commands: the first key with elements, and one of them.
 pub(super) fn pop_or_wait<T: TwoEnded>(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
@@ -108,7 +111,7 @@ impl<'a, T: TwoEnded> Several<'a, T> {
         Ok(Self { keys, end, count })
     }
 
-    /// The first key with elements, and as many as are wanted.
+    /// Removes elements from the first key that has any.
     fn take(&self, ctx: &mut Ctx<'_>) -> Result<Option<Reply>, CommandError> {
         for key in &self.keys {
             if ctx.may_serve(key)
@@ -136,7 +139,7 @@ pub(super) fn pop_several_or_wait<T: TwoEnded>(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
 ) -> CommandResult {
-    // The timeout is judged after the other arguments, though it stands before them.
+    // Redis checks the timeout after the other arguments, although it precedes them.
     let text = args.required()?;
     let several = Several::<T>::parse(args)?;
     let timeout = timeout(ctx, text)?;

@@ -5,7 +5,7 @@ use super::{Args, CommandError, help};
 use crate::engine::{Ctx, Origin, Space};
 use crate::resp::{Blob, Reply};
 
-/// How many of its kind a connection listens to: sharded channels are counted apart.
+/// Returns the number of subscriptions of the connection in a space: sharded channels count separately.
 fn count(ctx: &Ctx<'_>, space: Space) -> Reply {
     let counts = ctx.pubsub().counts(ctx.session.conn);
     Reply::Int(match space {
@@ -21,7 +21,7 @@ fn confirmation(word: &'static str, name: Option<&[u8]>, count: Reply) -> Reply 
 
 fn subscribe_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
     let (word, ..) = space.words();
-    // `pubsub.c: ssubscribeCommand`; the others are let pass inside a transaction.
+    // `pubsub.c: ssubscribeCommand`; Redis allows the other commands inside a transaction.
     if ctx.origin == Origin::Exec && space == Space::Shard {
         return Err(CommandError::Text(
             "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into(),
@@ -156,12 +156,12 @@ const PUBSUB: &[CommandSpec] = &[
     row("numpat", 2, pubsub_numpat)
         .flags(ASK)
         .since("2.8.0")
-        .summary("How many patterns are listened to."),
+        .summary("Number of patterns with subscribers."),
     row("numsub", -2, pubsub_numsub)
         .flags(ASK)
         .since("2.8.0")
         .syntax("[channel...]")
-        .summary("How many listen to each channel."),
+        .summary("Number of subscribers of each channel."),
     row("shardchannels", -2, pubsub_shardchannels)
         .flags(ASK)
         .since("7.0.0")
@@ -171,7 +171,7 @@ const PUBSUB: &[CommandSpec] = &[
         .flags(ASK)
         .since("7.0.0")
         .syntax("[shardchannel...]")
-        .summary("How many listen to each sharded channel."),
+        .summary("Number of subscribers of each sharded channel."),
 ];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -180,48 +180,48 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("channel...")
-        .summary("Listens to channels."),
+        .summary("Subscribes to channels."),
     row("unsubscribe", -1, unsubscribe)
         .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("[channel...]")
-        .summary("Stops listening to some channels, or to all."),
+        .summary("Unsubscribes from some channels, or from all."),
     row("psubscribe", -2, psubscribe)
         .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("pattern=(pattern:pattern)...")
-        .summary("Listens to the channels that match patterns."),
+        .summary("Subscribes to the channels that match patterns."),
     row("punsubscribe", -1, punsubscribe)
         .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("[pattern:pattern...]")
-        .summary("Stops listening to some patterns, or to all."),
+        .summary("Unsubscribes from some patterns, or from all."),
     row("ssubscribe", -2, ssubscribe)
         .flags(LISTEN)
         .keys(1, -1, 1, &["not_key"])
         .since("7.0.0")
         .syntax("shardchannel...")
-        .summary("Listens to sharded channels."),
+        .summary("Subscribes to sharded channels."),
     row("sunsubscribe", -1, sunsubscribe)
         .flags(LISTEN)
         .keys(1, -1, 1, &["not_key"])
         .since("7.0.0")
         .syntax("[shardchannel...]")
-        .summary("Stops listening to some sharded channels, or to all."),
+        .summary("Unsubscribes from some sharded channels, or from all."),
     row("publish", 3, publish)
         .flags(SPEAK)
         .since("2.0.0")
         .syntax("channel message")
-        .summary("Sends a message; answers how many got it."),
+        .summary("Publishes a message, and returns the number of receivers."),
     row("spublish", 3, spublish)
         .flags(SPEAK)
         .keys(1, 1, 1, &["not_key"])
         .since("7.0.0")
         .syntax("shardchannel message")
-        .summary("Sends a message to a sharded channel."),
+        .summary("Publishes a message to a sharded channel."),
     CommandSpec::container("pubsub", -2, Group::PubSub, PUBSUB)
         .since("2.8.0")
         .summary("Lists subscribers and channels."),

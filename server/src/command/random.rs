@@ -1,12 +1,13 @@
-//! Random elements of collections, as HRANDFIELD, SRANDMEMBER and their kin draw them.
+//! Random elements of collections, as drawn by HRANDFIELD, SRANDMEMBER and similar commands.
 
 use super::CommandError;
 use crate::engine::Rng;
 use std::collections::BTreeSet;
 
-/// Elements that one command with a negative count gives at most. Redis writes until its memory ends.
+/// Largest number of elements that a command with a negative count returns. Redis writes until its memory
+/// ends.
 pub(super) const RANDOM_MAX: usize = 1 << 22;
-/// Fewer than one in so many are drawn until they are different (`HRANDFIELD_SUB_STRATEGY_MUL`).
+/// Share below which elements are drawn until they differ (`HRANDFIELD_SUB_STRATEGY_MUL`).
 const FEW: usize = 3;
 
 /// A position below `len`, which is not 0.
@@ -14,7 +15,7 @@ pub(super) fn one(rng: &mut Rng, len: usize) -> usize {
     (rng.next_u64() % len as u64) as usize
 }
 
-/// The positions of a command with a count: different ones, and for a negative count any.
+/// Returns the positions for a command with a count: different ones, or for a negative count any.
 pub(super) fn positions(
     rng: &mut Rng,
     len: usize,
@@ -42,7 +43,7 @@ pub(super) fn different(rng: &mut Rng, len: usize, count: usize) -> Vec<usize> {
         }
         return positions.into_iter().collect();
     }
-    // Algorithm S (Knuth, 3.4.2): each position is taken with the probability that is left.
+    // Algorithm S (Knuth, 3.4.2): each position is taken with the remaining probability.
     let mut positions = Vec::with_capacity(wanted);
     for at in 0..len {
         if wanted > 0 && rng.next_u64() % ((len - at) as u64) < wanted as u64 {

@@ -1,5 +1,4 @@
-//! REPLICAOF, ROLE, WAIT: a node's master and replicas. How units travel is the affair of
-//! `topology/`.
+//! REPLICAOF, ROLE, WAIT: a node's master and replicas. `topology/` delivers the units.
 
 use super::client::milliseconds;
 use super::connection::not_in_cluster;
@@ -44,7 +43,7 @@ fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     if !ctx.replication().reaches(&address) {
         return Err(CommandError::NotImplemented {
-            what: format!("replication from {address}, which is not of its own deployment"),
+            what: format!("replication from {address}, which is outside of the deployment"),
         });
     }
     let master = Some(address);
@@ -210,7 +209,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .acl_without(&["@keyspace"])
         .since("3.0.0")
         .syntax("numreplicas:integer timeout:integer")
-        .summary("Waits for replicas to have the writes of this connection."),
+        .summary("Waits until replicas have the writes of this connection."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -1,8 +1,9 @@
-//! SYNC, PSYNC and REPLCONF: what a replica outside of the deployment asks of its master.
+//! SYNC, PSYNC and REPLCONF: requests of a replica outside of the deployment to its master.
 //!
-//! *Policy* (`replication.c: syncCommand`). A replica gets all data as an RDB file, then the stream of commands. It gets only
-//! what it has missed if it names the history of this master and the backlog reaches back so far. The file is sent at
-//! once, with its length in front, to a replica that could take one without a length, too.
+//! *Policy* (`replication.c: syncCommand`). A replica gets all data as an RDB file, then the stream of
+//! commands. It gets only the part that it has missed if it names the history of this master and the backlog
+//! reaches back so far. The file is sent at once, with its length in front, also to a replica that could
+//! receive one without a length.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
@@ -10,16 +11,16 @@ use crate::engine::{Ctx, ReplicaSide};
 use crate::resp::Reply;
 use std::sync::Arc;
 
-/// Bytes of a host that a replica gives (`NET_HOST_STR_LEN`).
+/// Longest host name that a replica may give, in bytes (`NET_HOST_STR_LEN`).
 const HOST_BYTES_MAX: usize = 256;
 
 fn error(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
 }
 
-/// Reason against a synchronization now.
+/// Refuses a synchronization that is not possible now.
 fn check(ctx: &Ctx<'_>) -> Result<(), CommandError> {
-    // A replica or a monitor that asks again is not heard.
+    // A replica or a monitor that asks again gets no reply.
     if ctx.session.is_monitor || ctx.session.reads_stream() {
         return Err(CommandError::NoAnswer);
     }
@@ -111,7 +112,7 @@ fn replconf(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
                 side(ctx).host = Some(host).filter(|host| !host.is_empty());
             }
             b"capa" => {
-                // Other abilities change nothing here.
+                // Other capabilities have no effect here.
                 side(ctx).has_psync2 |= value.eq_ignore_ascii_case(b"psync2");
             }
             b"ack" => {
@@ -122,7 +123,7 @@ fn replconf(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
                 }
                 return Err(CommandError::NoAnswer);
             }
-            // The master of a node of a deployment does not ask so.
+            // The master of a node of a deployment does not send this request.
             b"getack" => return Err(CommandError::NoAnswer),
             b"rdb-only" => {
                 let only = super::integer_of(value)?;
@@ -170,7 +171,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(SYNC)
         .since("2.8.0")
         .syntax("replicationid offset:integer")
-        .summary("Sends a replica what it has missed, then every change."),
+        .summary("Sends a replica the changes that it has missed, then every change."),
     row("replconf", -1, replconf)
         .flags(&[
             Flags::ADMIN,
@@ -181,7 +182,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         ])
         .since("3.0.0")
         .system_command()
-        .summary("What a replica says of itself."),
+        .summary("Settings of a replica."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

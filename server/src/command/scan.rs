@@ -1,4 +1,4 @@
-//! Walks through the keys of a database; what SCAN and its kin for one key have in common.
+//! Walks through the keys of a database, and the common parts of SCAN and its variants for one key.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
@@ -19,7 +19,7 @@ fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(found))
 }
 
-/// `db.c: parseScanCursorOrReply`, which takes what `strtoul` takes: a sign, or nothing at all.
+/// `db.c: parseScanCursorOrReply`, which accepts the same texts as `strtoul`: a sign, or nothing at all.
 pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     let (negative, digits) = match text {
@@ -39,17 +39,17 @@ pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Options behind a cursor (`db.c: scanGenericCommand`).
+/// Options after a cursor (`db.c: scanGenericCommand`).
 pub(super) struct Options<'a> {
     pattern: Option<&'a [u8]>,
     pub(super) count: usize,
     wanted_type: Option<&'a [u8]>,
-    /// HSCAN shows names of fields alone.
+    /// HSCAN returns only names of fields.
     pub(super) omits_values: bool,
 }
 
 impl<'a> Options<'a> {
-    /// TYPE is for keys alone.
+    /// TYPE is only for keys.
     pub(super) fn parse(args: &mut Args<'a>, of_keys: bool) -> Result<Self, CommandError> {
         Self::parse_all(args, of_keys, false)
     }
@@ -103,7 +103,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A cursor is the slot at which to go on.
+/// A cursor is the slot at which the walk continues.
 fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
     let options = Options::parse(args, true)?;
@@ -132,7 +132,7 @@ fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ]))
 }
 
-/// A key, drawn by the node's generator.
+/// Returns a key drawn by the node's generator.
 fn randomkey(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let slot = ctx.random_key();
     Ok(slot.map_or(Reply::Nil, |slot| Reply::Bulk(ctx.db().key(slot).clone())))

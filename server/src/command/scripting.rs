@@ -1,19 +1,19 @@
-//! Lua scripts. What runs them is `engine/script`.
+//! Lua scripts. `engine/script` runs them.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
 use crate::engine::{Continuation, Ctx, ScriptCall};
 use crate::resp::Reply;
 
-/// Whether the command lets its script write.
+/// Whether the command allows its script to write.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise {
     Nothing,
-    /// It does not write.
+    /// The script does not write.
     ReadsOnly,
 }
 
-/// Asks the engine to run a script; `first_key` is where the keys of the request begin.
+/// Asks the engine to run a script; `first_key` is the position of the first key.
 fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize, promise: Promise) -> CommandResult {
     let keys = args.integer()?;
     let keys = match usize::try_from(keys) {
@@ -49,7 +49,7 @@ fn eval_ro(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn by_body(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandResult {
     let body = args.required()?;
-    // Bad numbers are refused before the script is known.
+    // Invalid numbers are refused before the script is looked up.
     run(ctx, &mut args.clone(), 0, promise)?;
     let script = ctx.intern_script(body);
     run(ctx, args, script, promise)
@@ -108,7 +108,7 @@ fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// There is no debugger, so that it can only be turned off.
+/// There is no debugger, so the command can only turn it off.
 fn debug(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mode = args.required()?;
     if mode.eq_ignore_ascii_case(b"no") {
@@ -156,7 +156,7 @@ const SCRIPT: &[CommandSpec] = &[
         .flags(&[Flags::NOSCRIPT, Flags::STALE])
         .tips(ALL_NODES)
         .syntax("script")
-        .summary("Compiles and keeps a script without running it."),
+        .summary("Compiles and caches a script without running it."),
     row("exists", -3, exists)
         .flags(&[Flags::NOSCRIPT])
         .tips(&[
@@ -164,12 +164,12 @@ const SCRIPT: &[CommandSpec] = &[
             "response_policy:agg_logical_and",
         ])
         .syntax("sha1...")
-        .summary("Which scripts are kept."),
+        .summary("Whether scripts are cached."),
     row("flush", -2, flush)
         .flags(&[Flags::NOSCRIPT])
         .tips(ALL_NODES)
         .syntax("[async=(ASYNC | SYNC)]@6.2.0")
-        .summary("Forgets all scripts."),
+        .summary("Deletes all cached scripts."),
     row("kill", 2, kill)
         .flags(&[Flags::NOSCRIPT, Flags::ALLOW_BUSY])
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
@@ -187,7 +187,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(SCRIPT_FLAGS)
         .counted_keys(2, KEYS)
         .syntax("sha1 numkeys:integer [key...] [arg...]")
-        .summary("Runs a script that is kept, by its digest."),
+        .summary("Runs a cached script by its digest."),
     row("eval_ro", -3, eval_ro)
         .since("7.0.0")
         .flags(READ_ONLY_FLAGS)
@@ -202,10 +202,10 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .counted_keys(2, KEYS_READ)
         .acl_without(&["@read"])
         .syntax("sha1 numkeys:integer [key...] [arg...]")
-        .summary("Runs a script that is kept and must not write, by its digest."),
+        .summary("Runs a cached script that must not write, by its digest."),
     CommandSpec::container("script", -2, Group::Scripting, SCRIPT)
         .since("2.6.0")
-        .summary("The scripts that are kept."),
+        .summary("The cached scripts."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -1,5 +1,5 @@
-//! SENTINEL, and PUBLISH as a sentinel has it. Only the table of a sentinel holds these rows. What changes a sentinel's
-//! settings is in `settings.rs`.
+//! SENTINEL, and PUBLISH on a sentinel. Only the table of a sentinel has these rows. Commands that change
+//! settings are in `settings.rs`.
 
 mod settings;
 
@@ -13,7 +13,7 @@ fn text(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
 }
 
-/// The master that this sentinel watches, if any.
+/// Returns the master that this sentinel watches, if any.
 fn watched<'a>(ctx: &'a Ctx<'_>) -> Option<&'a Watched> {
     ctx.sentinel()?.watched.as_ref()
 }
@@ -103,7 +103,7 @@ fn is_master_down_by_addr(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult 
     ]))
 }
 
-/// SENTINEL RESET: a sentinel stores nothing that it could forget.
+/// SENTINEL RESET: a sentinel stores no state that it could drop.
 fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let pattern = args.required()?;
     let is_meant = |watched: &Watched| glob_match(pattern, watched.name.as_bytes());
@@ -178,11 +178,11 @@ fn seen<'a>(name: String, kind: &'a str, seen: &Seen, down_after: u128) -> Vec<(
     ]
 }
 
-/// Places of fields in [`seen`]: the flags, and behind the link.
+/// Indices of fields in [`seen`]: the flags, and the first field after the link.
 const FLAGS: usize = 4;
 const LINK_END: usize = 7;
 
-/// The fields that masters and replicas have besides.
+/// Returns the additional fields of masters and replicas.
 fn reported(kind: &str) -> [(&str, String); 3] {
     [
         ("info-refresh", "0".to_owned()),
@@ -306,7 +306,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .summary("The number of masters that would be reset."),
     row("ckquorum", 3, ckquorum)
         .syntax("master-name")
-        .summary("Checks whether enough sentinels are there for a failover."),
+        .summary("Checks whether enough sentinels are reachable for a failover."),
     row("failover", 3, failover)
         .syntax("master-name")
         .summary("Asks for a failover without the agreement of other sentinels."),
@@ -327,7 +327,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::container("sentinel", -2, Group::Sentinel, SUBCOMMANDS)
         .flags(&[Flags::ADMIN])
         .since("2.8.4")
-        .summary("What a sentinel knows of the nodes that it watches."),
+        .summary("State of the nodes that a sentinel watches."),
     CommandSpec::new("publish", 3, Group::PubSub, publish)
         .flags(&[Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST])
         .since("2.0.0")

@@ -1,4 +1,4 @@
-//! The server: its data as a whole, its clock, its end, and what it does not have.
+//! The server: all of its data, its clock, its end, and features that it lacks.
 
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
@@ -10,7 +10,8 @@ fn dbsize(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.db().len() as i64))
 }
 
-/// FLUSHALL and FLUSHDB take SYNC or ASYNC; here both are done at once. True if Redis frees the values in another thread.
+/// Parses SYNC or ASYNC of FLUSHALL and FLUSHDB; here both act at once. True if Redis frees the values in
+/// another thread.
 fn flush_mode(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
     let is_sync = args.keyword("SYNC");
     let is_async = !is_sync && args.keyword("ASYNC");
@@ -54,7 +55,7 @@ fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         index.filter(|index| *index < ctx.databases().len())
     };
     match (known(first), known(second)) {
-        // A database and itself: watched keys do not count as changed.
+        // Swapping a database with itself does not change watched keys.
         (Some(first), Some(second)) if first == second => {}
         (Some(first), Some(second)) => ctx.swap(first, second),
         _ => return Err(CommandError::DbIndex),
@@ -74,7 +75,7 @@ fn time(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ]))
 }
 
-/// MONITOR. A connection that is a monitor already gets no answer.
+/// MONITOR. A connection that is already a monitor gets no reply.
 fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if ctx.origin == Origin::Exec {
         return Err(CommandError::Text(
@@ -88,7 +89,7 @@ fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// LOLWUT: the pictures of former versions are theirs.
+/// LOLWUT without pictures, which belong to Redis's authors.
 fn lolwut(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.remaining() >= 2
         && args.keyword("VERSION")
@@ -117,7 +118,7 @@ fn module_change(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ))
 }
 
-/// SHUTDOWN: nothing is ever saved, so only the forms that save nothing are honest.
+/// SHUTDOWN: no data is ever saved, so only the forms without saving are accepted.
 fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (mut saves, mut saves_not, mut aborts, mut others) = (false, false, false, false);
     for word in args.rest() {
@@ -180,7 +181,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::READONLY, Flags::FAST])
         .acl(&["@keyspace"])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
-        .summary("How many keys the database has."),
+        .summary("Number of keys in the database."),
     row("flushall", -1, flushall)
         .flags(&[Flags::WRITE])
         .acl(&["@keyspace", "@dangerous"])
@@ -198,7 +199,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .acl(&["@keyspace", "@dangerous"])
         .since("4.0.0")
         .syntax("index1:integer index2:integer")
-        .summary("Exchanges two databases."),
+        .summary("Swaps two databases."),
     row("time", 1, time)
         .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
         .tips(&["nondeterministic_output"])
@@ -211,7 +212,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .summary("The version, for people."),
     row("monitor", 1, monitor)
         .flags(ADMIN)
-        .summary("Tells this connection of every command."),
+        .summary("Sends every executed command to this connection."),
     super::acl::ACL,
     CommandSpec::container("module", -2, Group::Server, MODULE)
         .since("4.0.0")

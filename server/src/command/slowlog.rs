@@ -1,11 +1,11 @@
-//! SLOWLOG: the commands that took long. Durations are those of the node's clock, so only commands that sleep have any.
+//! SLOWLOG: slow commands. Durations follow the node's clock, so only commands that sleep have any.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, help};
 use crate::engine::Ctx;
 use crate::resp::Reply;
 
-/// Entries that SLOWLOG GET gives unless told otherwise.
+/// Number of entries that SLOWLOG GET returns by default.
 const ENTRIES_DEFAULT: usize = 10;
 
 fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -47,7 +47,7 @@ const DONE: &str = "response_policy:all_succeeded";
 pub(super) const SLOWLOG: CommandSpec =
     CommandSpec::container("slowlog", -2, Group::Server, ENTRIES)
         .since("2.2.12")
-        .summary("The commands that took long.");
+        .summary("The slow commands.");
 
 const ENTRIES: &[CommandSpec] = &[
     help::row(Group::Server, "6.2.0"),
@@ -59,11 +59,11 @@ const ENTRIES: &[CommandSpec] = &[
     row("len", 2, len)
         .tips(&[NODES, "response_policy:agg_sum", CHANGES])
         .since("2.2.12")
-        .summary("How many entries there are."),
+        .summary("Number of entries."),
     row("reset", 2, reset)
         .tips(&[NODES, DONE])
         .since("2.2.12")
-        .summary("Forgets all entries."),
+        .summary("Deletes all entries."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

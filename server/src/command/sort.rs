@@ -1,6 +1,6 @@
-//! SORT: the elements of a key, in order of themselves or of what stands at other keys.
+//! SORT: sorts the elements of a key by their own values, or by values at other keys.
 //!
-//! Texts are compared as in the C locale, where Redis looks no further than a zero byte.
+//! Texts are compared as in the C locale, where Redis stops at a zero byte.
 
 use super::connection::not_in_cluster;
 use super::partial_sort::sort_range;
@@ -17,7 +17,7 @@ struct Options<'a> {
     alpha: bool,
     limit: Option<(i64, i64)>,
     by: Option<&'a [u8]>,
-    /// A BY without a `*` was given: the elements stay as they are.
+    /// True for a BY without a `*`: the elements keep their order.
     unsorted: bool,
     get: Vec<&'a [u8]>,
     store: Option<&'a [u8]>,
@@ -61,7 +61,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Which of so many elements are wanted.
+    /// Returns the range of elements that LIMIT selects.
     fn range(&self, len: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start.max(0)).unwrap_or(usize::MAX).min(len);
@@ -71,13 +71,13 @@ impl<'a> Options<'a> {
 
     fn compare(&self, a: &Item, b: &Item) -> Ordering {
         let order = match (&a.weight, &b.weight) {
-            // Elements with equal scores are ordered by their bytes, so that the result is always the same.
+            // Elements with equal scores are ordered by their bytes, so that the result is deterministic.
             (Weight::Score(x), Weight::Score(y)) => x
                 .partial_cmp(y)
                 .unwrap_or(Ordering::Equal)
                 .then_with(|| a.element.cmp(&b.element)),
             (Weight::Text(x), Weight::Text(y)) => match (x, y) {
-                // What is stored has to be the same everywhere, so all of the bytes count.
+                // A stored result has to be the same on all servers, so all bytes count.
                 (Some(x), Some(y)) if self.store.is_some() => x.cmp(y),
                 (Some(x), Some(y)) => c_text(x).cmp(c_text(y)),
                 (x, y) => x.is_some().cmp(&y.is_some()),
@@ -127,12 +127,12 @@ enum Weight {
     Text(Option<Blob>),
 }
 
-/// The part of a string that C reads.
+/// Returns the part of a string that C reads.
 fn c_text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// A whole text as `strtod` reads it; `None` for what is no number or is out of range.
+/// Parses a whole text as `strtod` does; `None` if it is not a number or is out of range.
 fn score(text: &[u8]) -> Option<f64> {
     let text = c_text(text);
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
@@ -172,8 +172,8 @@ fn score(text: &[u8]) -> Option<f64> {
     is_in_range.then_some(value)
 }
 
-/// Value at the place that a pattern names: `*` is the element, `->` goes on to the field of a hash, `#`
-/// is the element itself (`sort.c: lookupKeyByPattern`).
+/// Returns the value at the place that a pattern names: `*` stands for the element, `->` selects a field of a
+/// hash, `#` is the element itself (`sort.c: lookupKeyByPattern`).
 fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &Blob) -> Option<Blob> {
     let text = c_text(pattern);
     if text == b"#" {
@@ -182,7 +182,7 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &Blob) -> Option<Blob> {
     let star = text.iter().position(|byte| *byte == b'*')?;
     let arrow = text[star + 1..].windows(2).position(|two| two == b"->");
     let arrow = arrow.map(|at| star + 1 + at);
-    // An arrow at the end is a part of the key.
+    // An arrow at the end is part of the key.
     let arrow = arrow.filter(|arrow| arrow + 2 < text.len());
     let behind = &pattern[star + 1..arrow.unwrap_or(pattern.len())];
     let key = [&pattern[..star], element, behind].concat();
@@ -195,7 +195,7 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &Blob) -> Option<Blob> {
     }
 }
 
-/// The elements with what they are sorted by.
+/// Returns the elements with their sort keys.
 fn weigh(
     ctx: &mut Ctx<'_>,
     elements: Vec<Blob>,
@@ -235,7 +235,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
             let (kind, has_order) = (value.kind(), value.as_type().has_order());
             let elements = value.as_type().sortable();
             if kind == Kind::SortedSet {
-                // As in Redis, a sorted set that was sorted is packed no more.
+                // As in Redis, a sorted set that was sorted is no longer packed.
                 let seed = ctx.config().seed;
                 if let Some(set) = ctx.write::<SortedSet>(key)? {
                     set.unpack(seed);
@@ -246,7 +246,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
         None => (Vec::new(), true),
     };
     if options.unsorted && !has_order && (options.store.is_some() || ctx.origin == Origin::Script) {
-        // Its result has to be the same on every replica.
+        // The result has to be the same on every replica.
         (options.unsorted, options.alpha, options.by) = (false, true, None);
     }
     let range = options.range(elements.len());
@@ -312,7 +312,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "key [BY pattern:pattern#1] [LIMIT offset_count=(offset:integer count:integer)] [GET \
              pattern:pattern#1...+] [order=(ASC | DESC)] [sorting=ALPHA] [STORE destination:key]",
         )
-        .summary("The elements of a list in order, or stores them so."),
+        .summary("The sorted elements of a collection; can store the result."),
     row("sort_ro", sort_ro)
         .flags(&[Flags::READONLY])
         .key_notes("Patterns of `BY` and `GET` name any keys")
@@ -322,7 +322,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "key [BY pattern:pattern#1] [LIMIT offset_count=(offset:integer count:integer)] [GET \
              pattern:pattern#1...+] [order=(ASC | DESC)] [sorting=ALPHA]",
         )
-        .summary("The elements of a list in order."),
+        .summary("The sorted elements of a collection."),
 ];
 
 const fn row(name: &'static str, handler: super::spec::Handler) -> CommandSpec {

@@ -6,7 +6,7 @@ use super::{Args, CommandError, integer_of};
 use crate::engine::{Arg, Class, Ctx, EncodingHint, Profile, Ttl, UnixMillis, Value, feature};
 use crate::resp::{Blob, LongDouble, Reply};
 
-/// How SET and GETEX give an expiry.
+/// Forms of an expiry in SET and GETEX.
 #[derive(Clone, Copy)]
 struct Expiry<'a> {
     value: &'a [u8],
@@ -32,7 +32,7 @@ impl Expiry<'_> {
 /// A condition of SET or DELEX on the string at the key.
 #[derive(Clone, Copy)]
 enum Condition<'a> {
-    /// IFEQ; not met by a key that is not there.
+    /// IFEQ; a missing key does not meet it.
     Equal(&'a [u8]),
     /// IFNE
     Different(&'a [u8]),
@@ -46,7 +46,7 @@ impl Condition<'_> {
         }
     }
 
-    /// The error for the conditions of 8.4 on a digest.
+    /// Returns the error for conditions of 8.4 on a digest.
     fn digest_error(command: &str) -> CommandError {
         CommandError::NotImplemented {
             what: format!("{command} with IFDEQ or IFDNE"),
@@ -75,7 +75,7 @@ impl<'a> Options<'a> {
             match Keyword::of(word) {
                 Keyword(Keyword::PX | Keyword::EX | Keyword::PXAT | Keyword::EXAT) if !kept => {
                     let (is_seconds, is_absolute) = (word[0] | 0x20 == b'e', word.len() == 4);
-                    // The same option again overrides; another one is an error.
+                    // A repeated option overrides; a different one is an error.
                     if options.expiry.is_some_and(|other| {
                         (other.is_seconds, other.is_absolute) != (is_seconds, is_absolute)
                     }) {
@@ -134,7 +134,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// An option of up to eight letters as one number, in any case; 0 if it is longer.
+/// An option of up to eight letters as a number, ignoring case; 0 if it is longer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Keyword(u64);
 
@@ -172,13 +172,13 @@ fn bulk_or_nil(value: Option<&Blob>) -> Reply {
     value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone()))
 }
 
-/// Stores a string in place of any former value.
+/// Stores a string in place of any earlier value.
 fn store(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8]) {
     ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
     ctx.notify(Class::String, "set", key);
 }
 
-/// Replicas get the point in time at which the key expires, in whichever form the request has it.
+/// Propagates the deadline as a point in time, whatever its form in the request.
 fn propagate_set_until(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8], deadline: UnixMillis) {
     ctx.propagate_as(&[
         b"SET".into(),
@@ -434,7 +434,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let sum = Blob::from(sum.to_string());
     ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
     ctx.set_form(key, EncodingHint::Text);
-    // Computed once: another server might round in another way.
+    // The sum is propagated as a value, because another server might round differently.
     let keep_ttl = b"KEEPTTL";
     ctx.propagate_as(&[b"SET".into(), key.into(), (&sum).into(), keep_ttl.into()]);
     ctx.notify(Class::String, "incrbyfloat", key);
@@ -447,7 +447,7 @@ fn mget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(args.rest().map(value).collect()))
 }
 
-/// `t_string.c: msetGenericCommand`: with `only_new` all of them or none.
+/// `t_string.c: msetGenericCommand`: with `only_new` sets all keys or none.
 fn mset_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str, only_new: bool) -> CommandResult {
     if !args.remaining().is_multiple_of(2) {
         return Err(CommandError::Arity {
@@ -501,7 +501,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
              PX milliseconds:integer@2.6.12 | EXAT unix-time-seconds:unix-time@6.2.0 | PXAT \
              unix-time-milliseconds:unix-time@6.2.0 | KEEPTTL@6.0.0)]",
         )
-        .summary("Stores a string, on conditions and with an expiry if asked to."),
+        .summary("Stores a string, with optional conditions and expiry."),
     row("get", 2, get)
         .flags(RO)
         .keys(1, 1, 1, &["RO", "access"])
@@ -512,7 +512,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["RW", "delete"])
         .since("8.4.0")
         .syntax("key [condition=(IFEQ ifeq-value | IFNE ifne-value)]")
-        .summary("Deletes a key, on a condition if asked to."),
+        .summary("Deletes a key, with an optional condition."),
     row("delifeq", 3, delifeq)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "delete"])
@@ -568,7 +568,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
         .syntax("key")
-        .summary("Takes one from a counter."),
+        .summary("Subtracts one from a counter."),
     row("incrby", 3, incrby)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
@@ -578,7 +578,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
         .syntax("key decrement:integer")
-        .summary("Takes from a counter."),
+        .summary("Subtracts from a counter."),
     row("incrbyfloat", 3, incrbyfloat)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)

@@ -1,4 +1,4 @@
-//! Strings: parts of them, what is added to them, and what two of them have in common.
+//! Strings: parts, appends, and common subsequences.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
@@ -18,7 +18,7 @@ fn check_length(ctx: &Ctx<'_>, len: usize, more: usize) -> Result<(), CommandErr
     ))
 }
 
-/// A string that is made by APPEND is as one that was SET; one that is added to is a buffer.
+/// A string that APPEND creates is like one by SET; one that it extends is a buffer.
 fn append(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, more) = (args.required()?, args.required()?);
     let len = if let Some(value) = ctx.write::<Blob>(key)? {
@@ -38,7 +38,7 @@ fn append(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(len as i64))
 }
 
-/// `t_string.c: setrangeCommand`. An empty value changes nothing and makes no key.
+/// `t_string.c: setrangeCommand`. An empty value changes nothing and creates no key.
 fn setrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, offset, bytes) = (args.required()?, args.integer()?, args.required()?);
     let offset = usize::try_from(offset)
@@ -66,8 +66,7 @@ fn setrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ))
 }
 
-/// `t_string.c: getrangeCommand`: unlike the ranges of lists, an end before the beginning is the first
-/// byte.
+/// `t_string.c: getrangeCommand`: unlike in ranges of lists, an end before the start means the first byte.
 fn getrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, start, end) = (args.required()?, args.integer()?, args.integer()?);
     let Some(value) = ctx.read::<Blob>(key)? else {
@@ -125,7 +124,7 @@ impl LcsOptions {
     }
 }
 
-/// A run of bytes that two strings have in common: where it begins in each, and its length.
+/// A run of bytes that two strings share: its start in each, and its length.
 struct Match {
     first: usize,
     second: usize,
@@ -142,7 +141,7 @@ struct Common {
 impl Common {
     fn find(a: &[u8], b: &[u8]) -> Self {
         let width = b.len() + 1;
-        // lengths[i * width + j] is the answer for the first i bytes of one and j of the other.
+        // lengths[i * width + j] is the result for the first i bytes of one and j of the other.
         let mut lengths = vec![0_u32; (a.len() + 1) * width];
         for (i, byte) in a.iter().enumerate() {
             for (j, other) in b.iter().enumerate() {
@@ -191,7 +190,7 @@ fn lcs(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let found = ctx.read::<Blob>(key).ok()?;
         Some(found.cloned().unwrap_or_default())
     };
-    // Both are looked up before either is judged.
+    // Redis looks up both before it checks either.
     let (Some(a), Some(b)) = (string(first), string(second)) else {
         return Err(CommandError::Text(
             "ERR The specified keys must contain string values".into(),
@@ -253,13 +252,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, ACCESS)
         .since("2.4.0")
         .syntax("key start:integer end:integer")
-        .summary("A part of a string, both ends in it."),
+        .summary("A part of a string, including both ends."),
     row("substr", 4, getrange)
         .flags(RO)
         .keys(1, 1, 1, ACCESS)
         .deprecated("2.0.0", "`GETRANGE`")
         .syntax("key start:integer end:integer")
-        .summary("A part of a string, both ends in it."),
+        .summary("A part of a string, including both ends."),
     row("lcs", -3, lcs)
         .flags(RO)
         .keys(1, 2, 1, ACCESS)

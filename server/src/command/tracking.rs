@@ -13,7 +13,7 @@ fn refused(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
 }
 
-/// Options of CLIENT TRACKING behind ON or OFF.
+/// Options of CLIENT TRACKING after ON or OFF.
 #[derive(Default)]
 struct Options<'a> {
     mode: TrackingMode,
@@ -48,7 +48,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Whether the options fit each other and what the connection does already.
+    /// Checks that the options are compatible with each other and with the connection's state.
     fn check(&mut self, ctx: &Ctx<'_>) -> Result<(), CommandError> {
         let now = ctx.tracking().tracker(ctx.session.conn);
         let now = now.map(|tracker| tracker.mode);
@@ -93,7 +93,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The connection with this number.
+/// Returns the connection with this id.
 fn client(ctx: &Ctx<'_>, id: &[u8]) -> Result<ConnId, CommandError> {
     let id = super::integer_of(id)?;
     let all = all_sessions(ctx).into_iter().map(|session| session.conn);
@@ -102,8 +102,8 @@ fn client(ctx: &Ctx<'_>, id: &[u8]) -> Result<ConnId, CommandError> {
     fitting.next().ok_or_else(|| refused(text))
 }
 
-/// What prefixes collide, and whether 7.0.15 goes on all the same: it does when the first of two of
-/// the given ones is not the very first.
+/// Colliding prefixes. 7.0.15 continues despite a collision if the first one of two given prefixes is not the
+/// very first.
 struct Collision {
     error: ErrorReply,
     is_ignored: bool,
@@ -207,7 +207,7 @@ fn caching(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// The client id of the redirection; 0 for none, -1 for a connection that does not track.
+/// Returns the client id of the redirection; 0 for none, -1 for a connection without tracking.
 fn redirect(ctx: &Ctx<'_>) -> Reply {
     let tracker = ctx.tracking().tracker(ctx.session.conn);
     Reply::Int(tracker.map_or(-1, |tracker| tracker.redirect_id() as i64))
@@ -255,7 +255,7 @@ pub(super) const CACHING: CommandSpec = row("caching", 3, caching)
     .flags(OWN)
     .since("6.0.0")
     .syntax("mode=(YES | NO)")
-    .summary("Whether what is read next is remembered.");
+    .summary("Whether the keys of the next command are tracked.");
 
 pub(super) const GETREDIR: CommandSpec = row("getredir", 2, getredir)
     .flags(OWN)

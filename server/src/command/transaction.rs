@@ -1,4 +1,4 @@
-//! MULTI and WATCH. The queue is filled by the gates; EXEC is carried out by the engine.
+//! MULTI and WATCH. The gates fill the queue; the engine carries EXEC out.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
@@ -15,7 +15,7 @@ fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// `multi.c: execCommand`. Hands the queue to the engine, or answers why it cannot run.
+/// `multi.c: execCommand`. Passes the queue to the engine, or returns the reason why it cannot run.
 fn exec(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let Some(queue) = ctx.session.queue.take() else {
         return Err(CommandError::Text("ERR EXEC without MULTI".into()));
@@ -72,7 +72,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("multi", 1, multi)
         .flags(QUEUE)
         .since("1.2.0")
-        .summary("Begins to queue requests."),
+        .summary("Starts a transaction: later requests are queued."),
     row("exec", 1, exec)
         .flags(&[
             Flags::NOSCRIPT,
@@ -82,17 +82,17 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             Flags::NOT_QUEUED,
         ])
         .since("1.2.0")
-        .summary("Executes what was queued, at one instant."),
+        .summary("Executes the queued requests atomically."),
     row("discard", 1, discard)
         .flags(QUEUE)
         .since("2.0.0")
-        .summary("Forgets what was queued."),
+        .summary("Discards the queued requests."),
     row("watch", -2, watch)
         .flags(QUEUE)
         .keys(1, -1, 1, &["RO"])
         .since("2.2.0")
         .syntax("key...")
-        .summary("Lets the next EXEC fail if one of the keys changes."),
+        .summary("Makes the next EXEC fail if one of the keys changes."),
     row("unwatch", 1, unwatch)
         .flags(&[
             Flags::NOSCRIPT,
@@ -102,7 +102,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             Flags::ALLOW_BUSY,
         ])
         .since("2.2.0")
-        .summary("Forgets what was watched."),
+        .summary("Ends the watch of all keys."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -75,13 +75,13 @@ pub(crate) struct PostponedRequest {
     fate: Fate,
 }
 
-/// Whether the client has ended its direction of the connection.
+/// True if the client has ended its direction of the connection.
 #[derive(Debug, Default)]
 enum InputEnd {
     #[default]
     Open,
     Ended,
-    /// It has, and rules postpone the news.
+    /// The client has ended it, and rules postpone the end.
     Postponed(ReleaseCondition),
 }
 
@@ -168,7 +168,8 @@ impl Input {
         }
     }
 
-    /// Passes requests to the backend, until there are no more, one is postponed, or one has effects on others.
+    /// Passes requests to the backend, until there are no more, one is postponed, or one affects other
+    /// connections.
     #[inline]
     pub(crate) fn serve(&mut self, backend: &mut impl Backend, now: UnixMicros) -> Served {
         if self.is_silenced {
@@ -235,8 +236,8 @@ impl Input {
         served
     }
 
-    /// True once the client has gone, everything that it sent before has reached the backend, and no rule
-    /// postpones the news. Called after [`Input::serve`].
+    /// Returns true after the client has closed its direction, the backend has received everything sent
+    /// before, and no rule postpones the end. Called after [`Input::serve`].
     pub(crate) fn has_ended(&mut self, backend: &impl Backend, now: UnixMicros) -> bool {
         if matches!(self.end, InputEnd::Open) {
             return false;

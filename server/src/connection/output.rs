@@ -1,4 +1,4 @@
-//! The output of a connection: what was written and not yet read, and what is delayed on its way.
+//! The output of a connection: unread bytes, and delayed frames.
 
 use super::rules::Ruling;
 use super::{Ending, ReleaseCondition};
@@ -363,7 +363,7 @@ impl Output {
         self.measure();
     }
 
-    /// Copies what is ready into `into`; the number of bytes.
+    /// Copies ready bytes to `into`; returns their number.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
         let rest = self.chunk();
         let count = rest.len().min(into.len());

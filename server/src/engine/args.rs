@@ -75,7 +75,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The same with an error of its own for everything else.
+    /// Reads the next argument as an integer of at least `low`; any other text gives `error`.
     pub(crate) fn integer_from(
         &mut self,
         low: i64,

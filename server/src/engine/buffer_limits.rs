@@ -26,7 +26,7 @@ struct Measured {
 }
 
 impl OutputMeter {
-    /// The number of bytes that count if so many are unread.
+    /// Returns the number of bytes that count if `unread` bytes are unread.
     pub(crate) fn counted(unread: usize) -> usize {
         if unread > FIXED_BUFFER_BYTES {
             unread
@@ -67,11 +67,11 @@ impl OutputMeter {
 /// Limits of the output of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// A client that leaves so many bytes unread is disconnected.
+    /// Number of unread bytes above which a client is disconnected.
     pub hard_bytes: usize,
-    /// A client that leaves so many bytes unread for longer than `soft_seconds` is disconnected.
+    /// Number of unread bytes above which a client is disconnected after `soft_seconds`.
     pub soft_bytes: usize,
-    /// Whole seconds of the node's clock.
+    /// Time above the soft limit, in whole seconds of the node's clock.
     pub soft_seconds: u64,
 }
 

@@ -63,7 +63,7 @@ pub struct Config {
     pub seed: u64,
     /// `notify-keyspace-events`.
     pub notify_keyspace_events: Classes,
-    /// `hash-max-listpack-entries`: with more fields a hash is no listpack.
+    /// `hash-max-listpack-entries`: largest number of fields of a hash in a listpack.
     pub hash_max_listpack_entries: usize,
     /// `hash-max-listpack-value`, bytes: the same for the size of a field or a value.
     pub hash_max_listpack_value: usize,
@@ -73,11 +73,11 @@ pub struct Config {
     pub hll_sparse_max_bytes: usize,
     /// `set-max-intset-entries`: with more members a set of integers is not packed.
     pub set_max_intset_entries: usize,
-    /// `set-max-listpack-entries` of 7.2: with more members a set is no listpack.
+    /// `set-max-listpack-entries` of 7.2: largest number of members of a set in a listpack.
     pub set_max_listpack_entries: usize,
     /// `set-max-listpack-value`, bytes: the same for the size of a member.
     pub set_max_listpack_value: usize,
-    /// `zset-max-listpack-entries`: with more elements a sorted set is no listpack.
+    /// `zset-max-listpack-entries`: largest number of elements of a sorted set in a listpack.
     pub zset_max_listpack_entries: usize,
     /// `zset-max-listpack-value`, bytes: the same for the size of a member.
     pub zset_max_listpack_value: usize,
@@ -94,7 +94,7 @@ pub struct Config {
     /// `cluster-enabled`, as CONFIG GET and INFO show it: whether the node belongs to a
     /// [`Deployment::cluster`](crate::Deployment::cluster), which sets it.
     pub(crate) cluster_enabled: bool,
-    /// `cluster-require-full-coverage`: without a node for every slot nothing is served.
+    /// `cluster-require-full-coverage`: if true, nodes serve no request while a slot has no node.
     pub cluster_require_full_coverage: bool,
     /// `cluster-allow-reads-when-down`.
     pub cluster_allow_reads_when_down: bool,
@@ -139,7 +139,7 @@ pub struct Config {
     pub tracking_table_max_keys: usize,
     /// Reads a clock in microseconds, for LATENCY; `None` if the node's time does not pass while a request runs.
     pub(crate) stopwatch: Option<fn() -> u64>,
-    /// Where SAVE writes and DEBUG RELOAD reads; without a storage no file is written.
+    /// Storage of SAVE and DEBUG RELOAD; without a storage no file is written.
     pub storage: Option<Arc<dyn Storage>>,
     /// `dbfilename`: name of the file that SAVE writes.
     pub dbfilename: String,

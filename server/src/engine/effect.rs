@@ -1,4 +1,4 @@
-//! Effects of a request on others than its caller.
+//! Effects of a request beyond its caller.
 
 use super::time::UnixMicros;
 use crate::engine::conn_id::ConnId;
@@ -36,7 +36,7 @@ pub enum Effect {
     },
     /// The node serves no client until this instant of its own clock; input queues.
     Stall {
-        /// When it goes on.
+        /// Time at which the node continues.
         until: UnixMicros,
     },
     /// Sends a unit that has changed keys to the replicas and the disk.

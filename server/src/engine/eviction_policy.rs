@@ -47,13 +47,13 @@ impl EvictionPolicy {
         found.map(|(policy, _)| *policy)
     }
 
-    /// Whether it counts how often keys are used, instead of noting when.
+    /// Returns true if the policy counts accesses to keys instead of recording their times.
     #[inline]
     pub(crate) fn is_lfu(self) -> bool {
         matches!(self, Self::AllKeysLfu | Self::VolatileLfu)
     }
 
-    /// Whether it asks when keys were used last.
+    /// Returns true if the policy uses the time of the last access.
     pub(in crate::engine) fn is_lru(self) -> bool {
         matches!(self, Self::AllKeysLru | Self::VolatileLru)
     }

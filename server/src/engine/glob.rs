@@ -1,16 +1,17 @@
 //! Glob patterns as `util.c: stringmatchlen` reads them: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 
-/// A `*` behind so many others matches nothing, unless it is the last element (`util.c: stringmatchlen_impl`).
+/// A `*` after this many others matches nothing, unless it is the last element (`util.c:
+/// stringmatchlen_impl`).
 const STARS_MAX: usize = 1000;
 
-/// Whether `text` matches `pattern`. Takes at most `O(pattern x text)` steps, whatever the pattern.
+/// Returns true if `text` matches `pattern`. Takes at most `O(pattern x text)` steps for any pattern.
 pub fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
     // Redis never enters its loop for an empty text; only KEYS and SCAN know `*` before that.
     if text.is_empty() {
         return pattern.is_empty() || pattern == b"*";
     }
     let (mut p, mut t) = (0, 0);
-    // Where to go on when a match fails: after the last `*`, one byte further into the text.
+    // Position to retry from after a mismatch: after the last `*`, one byte further into the text.
     let mut retry: Option<(usize, usize)> = None;
     let mut stars = 0;
     loop {

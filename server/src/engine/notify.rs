@@ -33,9 +33,9 @@ pub struct Classes(u32);
 
 /// Letters in the order in which CONFIG GET prints them; `A` stands for the first group.
 const LETTERS: &[u8] = b"g$lshzxetdnKEm";
-/// How many of them `A` stands for.
+/// Number of classes that `A` stands for.
 const ALL_LEN: usize = 10;
-/// How many of them are not printed beside `A`: 7.0.15 leaves out the `n` too.
+/// Number of classes that are not printed beside `A`: 7.0.15 omits the `n` too.
 const HIDDEN_BY_ALL: usize = 11;
 const ALL: u32 = (1 << ALL_LEN) - 1;
 
@@ -70,7 +70,7 @@ impl Classes {
             .is_some_and(|bit| self.0 & (1 << bit) != 0)
     }
 
-    /// Whether events of a class are published at all.
+    /// Returns true if events of a class are published.
     pub(crate) fn contain(self, class: Class) -> bool {
         self.has(match class {
             Class::Generic => b'g',
@@ -86,12 +86,12 @@ impl Classes {
         })
     }
 
-    /// Whether events go to `__keyspace@<db>__:<key>`.
+    /// Returns true if events go to `__keyspace@<db>__:<key>`.
     pub(crate) fn by_key(self) -> bool {
         self.has(b'K')
     }
 
-    /// Whether events go to `__keyevent@<db>__:<event>`.
+    /// Returns true if events go to `__keyevent@<db>__:<event>`.
     pub(crate) fn by_event(self) -> bool {
         self.has(b'E')
     }

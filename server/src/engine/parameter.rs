@@ -30,7 +30,7 @@ enum Kind {
     /// A number of bytes, with a unit if need be.
     Memory(i64, i64),
     Text,
-    /// Checked and put into its final form by a function of its own.
+    /// A function checks the value and normalizes it.
     Special(fn(&[u8]) -> Result<Vec<u8>, &'static str>),
 }
 
@@ -68,12 +68,12 @@ impl Given<'_> {
 type Read = fn(&Config) -> Vec<u8>;
 type Write = fn(&mut Config, &Given<'_>) -> Result<(), &'static str>;
 
-/// Where a parameter is kept, and who may change it.
+/// Storage of a parameter, and whether it can be changed.
 #[derive(Clone, Copy)]
 enum Place {
     /// Among [`Others`].
     Others,
-    /// In a field of its own.
+    /// In a separate field.
     Field(Read, Write),
     /// In a field that was settled at the start; only its own value can be set again.
     Settled(Read),
@@ -93,11 +93,11 @@ struct Parameter {
     place: Place,
     /// The only values with the effect that they have in Redis; all if empty.
     only: &'static [&'static str],
-    /// True if other code asks for its value by name ([`Config::value_of`]), although it has no field.
+    /// True if other code reads its value by name ([`Config::value_of`]), although it has no field.
     is_read: bool,
     /// Never shown in SLOWLOG.
     is_secret: bool,
-    /// Shown only to a client that asks for it by its name.
+    /// Shown only if a client names it.
     is_hidden: bool,
     /// The first version of Redis that has it.
     since: Since,
@@ -360,7 +360,7 @@ fn write_percentiles(config: &mut Config, given: &Given<'_>) -> Result<(), &'sta
     Ok(())
 }
 
-/// `save`: pairs of seconds and changes. The server saves only when a client asks for it.
+/// `save`: pairs of seconds and changes. The server saves only at a client's request.
 fn save_points(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     const INVALID: &str = "Invalid save parameters";
     if value.is_empty() {

@@ -1,4 +1,4 @@
-//! Where SAVE writes its file: a storage that the caller of the engine provides, since the core does no input or output.
+//! Storage for SAVE: the owner of the engine provides it, because the core does no input or output.
 //!
 //! Without a storage nothing is ever written, and commands that would write answer so.
 
@@ -24,7 +24,7 @@ pub trait Storage: fmt::Debug + Send + Sync {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
 }
 
-/// When the append-only file is written through to the disk (`appendfsync`).
+/// When the append-only file is flushed to the disk (`appendfsync`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AppendFsync {
     /// After each write.

@@ -113,7 +113,7 @@ impl Since {
     }
 }
 
-/// Behaviour that came with a release. A handler asks for it by [`Profile::has`].
+/// Behaviour that a release introduced. A handler checks it by [`Profile::has`].
 pub(crate) mod feature {
     use super::Since;
 

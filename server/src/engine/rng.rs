@@ -1,6 +1,6 @@
 //! The one generator of a node: seeded, split by name, never the operating system's.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, fast, and good enough for everything that is not a secret.
+/// SplitMix64 (Steele, Lea, Flood 2014): small, fast, and good enough for anything but secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

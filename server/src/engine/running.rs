@@ -18,7 +18,7 @@ use crate::resp::Reply;
 pub(super) struct RunningUnit {
     /// Instant of the unit.
     now: UnixMicros,
-    /// The same in milliseconds, as deadlines count.
+    /// The instant in milliseconds, the unit of deadlines.
     now_millis: UnixMillis,
     /// Connection whose request runs.
     pub(super) caller: Option<ConnId>,
@@ -32,7 +32,8 @@ pub(super) struct RunningUnit {
     pub(super) reply_at: Option<usize>,
     /// True if something follows from this unit (see `driver/unit.rs`).
     pub(super) has_sequel: bool,
-    /// True while keys are evicted for a request that does not run yet: what its caller hears of them comes before its reply.
+    /// True while keys are evicted for a request that does not run yet: pushes to its caller come before its
+    /// reply.
     pub(super) is_evicting: bool,
     /// Reason for which a blocked request runs again.
     pub(super) retry: Option<Retry>,

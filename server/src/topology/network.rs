@@ -47,7 +47,7 @@ impl Network {
         state.nodes.len() - 1
     }
 
-    /// Tells every node the addresses of the others, once all have joined.
+    /// Sends every node the addresses of the others, after all have joined.
     pub(crate) fn announce_addresses(&self) {
         // The nodes are locked before the network, never the other way round.
         let nodes = self.lock().nodes.clone();

@@ -71,7 +71,7 @@ impl Network {
         self.lock().connectivity.is_cut(replica)
     }
 
-    /// Splits these nodes from all others; returns the number of the split.
+    /// Splits these nodes from all others; returns the id of the split.
     pub(crate) fn split(&self, away: BTreeSet<usize>) -> u64 {
         self.change_connectivity(|connectivity| {
             connectivity.last += 1;

@@ -19,7 +19,7 @@ pub(super) enum Task {
     Cluster(ClusterTask),
 }
 
-/// A change of the cluster that a test or a node asks for.
+/// A change of the cluster that a test or a node requests.
 #[derive(Clone, Debug)]
 pub(crate) enum ClusterTask {
     /// A node claims a change.

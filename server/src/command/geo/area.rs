@@ -63,7 +63,7 @@ impl Region {
         match self.shape {
             Shape::Circle { radius } => {
                 let distance = distance(self.centre, position);
-                // The distance to the other side of the earth may not be a number: then the position is inside.
+                // The distance to the opposite side of the earth may be NaN: then the position is inside.
                 let is_outside = distance > radius;
                 (!is_outside).then_some(distance)
             }
@@ -91,7 +91,7 @@ impl Region {
             cell = Cell::at(self.centre, steps);
         }
         let area = cell.area();
-        // Neighbours in a direction in which the cell itself reaches beyond the region are not needed.
+        // If the cell itself reaches beyond the region in a direction, the neighbours there are not needed.
         let is_needed = |east: i8, north: i8| {
             steps < 2
                 || !(north < 0 && area.latitude[0] < bounds.latitude[0]
@@ -102,7 +102,7 @@ impl Region {
         let mut cells = vec![cell];
         for (east, north) in NEIGHBOURS {
             let neighbour = cell.neighbour(east, north);
-            // Where two cells go around the world, the neighbours on both sides are the same.
+            // If two cells span the world, the neighbours on both sides are the same.
             if is_needed(east, north) && !cells.contains(&neighbour) {
                 cells.push(neighbour);
             }
@@ -134,7 +134,8 @@ impl Region {
         }
     }
 
-    /// How small the cells may be so that nine of them are enough (`geohashEstimateStepsByRadius`).
+    /// Returns the depth of the smallest cells of which nine cover the region
+    /// (`geohashEstimateStepsByRadius`).
     fn steps(&self) -> u32 {
         let mut radius = match self.shape {
             Shape::Circle { radius } => radius,
@@ -152,7 +153,7 @@ impl Region {
             steps += 1;
         }
         let latitude = self.centre.latitude.abs();
-        // Two fewer for safety, and fewer still where meridians are near to each other.
+        // Two fewer for safety, and fewer still where meridians are close to each other.
         steps -= 2 + i32::from(latitude > 66.0) + i32::from(latitude > 80.0);
         steps.clamp(1, STEPS_MAX as i32) as u32
     }
@@ -178,7 +179,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// True unless the region is seen to reach beyond the four neighbours of a cell.
+    /// True unless the region visibly reaches beyond the four neighbours of a cell.
     fn are_within_neighbours(&self, cell: Cell) -> bool {
         let neighbour = |east, north| cell.neighbour(east, north).area();
         let is_beyond = neighbour(0, 1).latitude[1] < self.latitude[1]

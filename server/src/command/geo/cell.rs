@@ -32,7 +32,7 @@ impl Position {
         Cell::at(self, STEPS_MAX).first_score() as f64
     }
 
-    /// The middle of the cell that a score stands for (`geo.c: decodeGeohash`). Any score stands for one.
+    /// Returns the middle of the cell of a score (`geo.c: decodeGeohash`). Every score has a cell.
     pub(super) fn of_score(score: f64) -> Self {
         let cell = Cell {
             bits: unsigned(score),
@@ -60,7 +60,7 @@ impl Position {
     }
 }
 
-/// A double as C on x86-64 makes an unsigned integer of it.
+/// Converts a double to an unsigned integer as C on x86-64 does.
 fn unsigned(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if value < HALF {
@@ -121,7 +121,7 @@ impl Cell {
         self.bits << (2 * (STEPS_MAX - self.steps))
     }
 
-    /// The scores of the members in this cell: the lowest, and the lowest behind them.
+    /// Returns the range of scores of the members in this cell, without its end.
     pub(super) fn scores(self) -> (f64, f64) {
         let next = Self {
             bits: self.bits + 1,

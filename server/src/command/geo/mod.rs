@@ -55,7 +55,7 @@ fn distance_reply(distance: f64) -> Reply {
     const DECIMALS: f64 = 10_000.0;
     const LIMIT: f64 = i64::MAX as f64;
     let scaled = (distance * DECIMALS).round_ties_even();
-    // What is no 64-bit integer is the lowest one in C on x86-64.
+    // On x86-64 C converts an out-of-range number to the lowest 64-bit integer.
     let scaled = if scaled.abs() < LIMIT {
         scaled as i64
     } else {
@@ -107,7 +107,8 @@ fn geoadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(reply)
 }
 
-/// Answers what `reply` makes of the position of each member, or `missing` for a member that is not there.
+/// Replies with the result of `reply` for the position of each member, or with `missing` for a missing
+/// member.
 fn of_members(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,

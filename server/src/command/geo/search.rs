@@ -12,7 +12,7 @@ use crate::engine::{Ctx, SortedSet};
 use crate::resp::{Blob, Reply};
 use std::cmp::Ordering;
 
-/// Command of a search, which decides about its arguments.
+/// A command of the family, which decides about its arguments.
 #[derive(Clone, Copy, PartialEq)]
 enum SearchCommand {
     /// The centre and the circle come first. STORE may follow.
@@ -21,7 +21,7 @@ enum SearchCommand {
     RadiusByMember { stores: bool },
     /// The centre and the shape are options.
     Search,
-    /// The same behind the key that takes the result.
+    /// The same, after the key for the result.
     SearchStore,
 }
 
@@ -56,7 +56,7 @@ enum Sort {
 #[derive(Clone, Copy)]
 enum Centre {
     Coordinates(Position),
-    /// A member's position; `None` if the key is not there.
+    /// A member's position; `None` if the key is missing.
     Member(Option<Position>),
 }
 
@@ -79,14 +79,14 @@ struct Query<'a> {
     sort: Option<Sort>,
     /// COUNT; 0 for all.
     count: usize,
-    /// COUNT is reached by any members, not by the nearest.
+    /// COUNT takes any members, not the nearest.
     any: bool,
     store: Option<&'a [u8]>,
-    /// The distance becomes the score.
+    /// The distance is stored as the score.
     store_distance: bool,
 }
 
-/// A number, or the error that one is missing.
+/// Parses a number; an error if it is missing.
 fn length(text: &[u8], what: &'static str) -> Result<f64, CommandError> {
     double_of(text).map_err(|_| CommandError::Text(what.into()))
 }
@@ -162,7 +162,7 @@ impl<'a> Query<'a> {
                 if set.is_some() {
                     query.measured = Some(circle(args)?);
                 } else {
-                    // Redis does not look at radius and unit then.
+                    // Then Redis ignores radius and unit.
                     args.next();
                     args.next();
                 }
@@ -260,7 +260,7 @@ impl<'a> Query<'a> {
         Ok(true)
     }
 
-    /// Refuses options that do not go together.
+    /// Refuses incompatible options.
     fn check(&self, args: &Args<'_>, form: SearchCommand) -> Result<(), CommandError> {
         if self.store.is_some() && (self.with_distance || self.with_score || self.with_position) {
             let what = if form == SearchCommand::SearchStore {
@@ -290,7 +290,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// The members in the region, as many as are wanted, in their order.
+    /// Returns the members in the region, up to COUNT, in the requested order.
     fn search(&self, set: &SortedSet) -> Vec<Found> {
         let centre = self.centre.and_then(Centre::position);
         let (Some(centre), Some(Measured { shape, metres })) = (centre, self.measured) else {
@@ -302,7 +302,7 @@ impl<'a> Query<'a> {
             0 => found.len(),
             count => count.min(found.len()),
         };
-        // Without ANY, COUNT asks for the nearest.
+        // Without ANY, COUNT means the nearest members.
         let nearest_first = (self.count > 0 && !self.any).then_some(Sort::Ascending);
         if let Some(sort) = self.sort.or(nearest_first) {
             let compare = |a: &Found, b: &Found| match sort {
@@ -461,7 +461,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             "key longitude:double latitude:double radius:double unit=(M | KM | FT | MI) [WITHCOORD] [WITHDIST] \
              [WITHHASH] [count=(COUNT count:integer [ANY]@6.2.0)] [order=(ASC | DESC)]",
         )
-        .summary("The same without STORE."),
+        .summary("The members in a circle around a position, without STORE."),
     row("georadiusbymember", -5, georadiusbymember)
         .flags(STORE)
         .keys(1, 1, 1, ACCESS)
@@ -486,7 +486,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
             "key member radius:double unit=(M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
              [count=(COUNT count:integer [ANY])] [order=(ASC | DESC)]",
         )
-        .summary("The same without STORE."),
+        .summary("The members in a circle around a member, without STORE."),
     row("geosearch", -7, geosearch)
         .flags(RO)
         .keys(1, 1, 1, ACCESS)

@@ -7,7 +7,7 @@
 pub(super) const REGISTERS: usize = 1 << 14;
 /// Number of values that six bits have.
 pub(super) const RANKS: usize = 64;
-/// How many registers have each value.
+/// Number of registers with each value.
 pub(super) type Histogram = [usize; RANKS];
 
 /// Bits of a hash that choose a register.
@@ -44,7 +44,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hash ^ hash >> 47
 }
 
-/// The register that an element concerns, and the value that the element wants there.
+/// Returns the register of an element, and the value that the element sets there.
 pub(super) fn register_of(element: &[u8]) -> (usize, u8) {
     let hash = hash(element);
     let index = hash as usize & (REGISTERS - 1);

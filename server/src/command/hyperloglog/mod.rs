@@ -38,7 +38,7 @@ fn store(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandErr
     Ok(())
 }
 
-/// Stores another encoding of the same sketch: neither watches nor caches of clients hear of it.
+/// Stores another encoding of the same sketch, without a signal to watching clients and caches.
 fn store_quietly(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandError> {
     if let Some(value) = ctx.write::<Blob>(key)? {
         *value = Blob::from(sketch.into_bytes());
@@ -48,8 +48,8 @@ fn store_quietly(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), Co
     Ok(())
 }
 
-/// `hyperloglog.c: pfaddCommand`. An element that a corrupted sketch has no register for ends the command;
-/// the elements before it stay.
+/// `hyperloglog.c: pfaddCommand`. The command ends at an element whose register a corrupted sketch lacks; the
+/// elements before it stay.
 fn pfadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let values: Vec<(usize, u8)> = args.rest().map(register_of).collect();
@@ -104,7 +104,8 @@ fn union<'k>(
     Ok((registers, is_dense))
 }
 
-/// `hyperloglog.c: pfcountCommand`. The estimate of one key is kept in its string, which is a change of the key.
+/// `hyperloglog.c: pfcountCommand`. The estimate of one key is cached in its string, which counts as a change
+/// of the key.
 fn pfcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.remaining() > 1 {
         let (registers, _) = union(ctx, args.rest())?;
@@ -205,12 +206,12 @@ fn describe(run: Run) -> String {
 
 /// Number of elements of the self-test.
 const TESTED: u64 = 20_000;
-/// The self-test lets its sparse sketch become dense at this size.
+/// Size at which the self-test's sparse sketch becomes dense.
 const SPARSE_BYTES_MAX: usize = 3_000;
-/// The self-test bears a relative error of this, four standard errors of the algorithm.
+/// Largest relative error in the self-test: four standard errors of the algorithm.
 const ERROR_MAX: f64 = 4.0 * 1.04 / 128.0;
 
-/// Checks that the two encodings agree, and that estimates are near the truth.
+/// Checks that the two encodings agree, and that estimates are close to the true number.
 fn pfselftest(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let (mut sparse, mut dense) = (Sketch::new(), Sketch::new());
     dense.make_dense()?;

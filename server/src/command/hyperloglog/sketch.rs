@@ -107,7 +107,7 @@ fn value_run(value: u8, len: usize) -> u8 {
 pub(super) struct View<'a>(&'a [u8]);
 
 impl<'a> View<'a> {
-    /// Reads a string; `None` if it is no sketch (`hyperloglog.c: isHLLObjectOrReply`).
+    /// Reads a string; `None` if it is not a sketch (`hyperloglog.c: isHLLObjectOrReply`).
     pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
         let is_sketch = bytes.len() >= HEADER
             && bytes.starts_with(MAGIC)
@@ -151,7 +151,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Calls `found` with each run of registers that have one value, in order: where it begins, its value, its length.
+    /// Calls `found` for each run of registers with one value, in order: its start, its value, its length.
     fn each_run(self, mut found: impl FnMut(usize, u8, usize)) -> Result<(), Corrupted> {
         if !self.is_sparse() {
             for (index, value) in self.dense_registers().enumerate() {
@@ -174,7 +174,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many registers have each value.
+    /// Returns the number of registers with each value.
     pub(super) fn histogram(self) -> Result<Histogram, Corrupted> {
         let mut histogram = [0; RANKS];
         self.each_run(|_, value, len| histogram[usize::from(value)] += len)?;
@@ -190,7 +190,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// True if a dense sketch has all these values already; a sparse one is not asked.
+    /// Returns true if a dense sketch already has all these values; false for a sparse one.
     pub(super) fn has_all(self, values: &[(usize, u8)]) -> bool {
         let has = |(index, value): &(usize, u8)| dense_register(self.0, *index) >= *value;
         !self.is_sparse() && values.iter().all(has)
@@ -213,7 +213,7 @@ fn dense_register(bytes: &[u8], index: usize) -> u8 {
 pub(super) struct Sketch(Vec<u8>);
 
 impl Sketch {
-    /// An empty one, sparse.
+    /// Makes an empty, sparse sketch.
     pub(super) fn new() -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -328,7 +328,7 @@ impl Sketch {
         }
         let end = (at + run.width()).min(self.0.len());
         self.0.splice(at..end, parts);
-        // A run that lacked its second byte leaves its last part without one.
+        // A run without its second byte leaves a last part without one.
         self.0.truncate(len);
         self.join_runs(before.unwrap_or(HEADER));
         self.invalidate();

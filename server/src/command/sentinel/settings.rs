@@ -1,5 +1,5 @@
-//! SENTINEL SET, CONFIG, DEBUG and what else changes the settings of a sentinel (`sentinel.c: sentinelSetCommand` and
-//! its neighbours). The settings are in `engine/peers/sentinel.rs`.
+//! SENTINEL SET, CONFIG, DEBUG and other commands that change the settings of a sentinel (`sentinel.c:
+//! sentinelSetCommand` and related functions). The settings are in `engine/peers/sentinel.rs`.
 
 use super::{known, named, row, text, watched};
 use crate::command::spec::{CommandResult, CommandSpec};
@@ -13,7 +13,7 @@ fn sentinel<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Sentinel, CommandError> 
     ctx.sentinel_mut().ok_or(CommandError::Syntax)
 }
 
-/// An error about a value that an option of a subcommand does not take.
+/// Returns the error for an invalid value of an option.
 fn invalid(value: &[u8], subcommand: &str, option: &[u8]) -> CommandError {
     let option = String::from_utf8_lossy(option);
     CommandError::echoing(
@@ -49,7 +49,7 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             b"failover-timeout" => settings.failover_timeout = number()?,
             b"parallel-syncs" => settings.parallel_syncs = number()?,
             b"quorum" => settings.quorum = Some(usize::try_from(number()?).unwrap_or(usize::MAX)),
-            // The nodes of a deployment know each other without passwords.
+            // The nodes of a deployment need no passwords for each other.
             b"auth-pass" | b"auth-user" => {}
             b"master-reboot-down-after-period" => {
                 let is_valid = parse_integer(value).is_some_and(|millis| millis >= 0);
@@ -199,7 +199,7 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// There is no file that could be written.
+/// There is no file to write.
 fn flushconfig(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
@@ -209,7 +209,7 @@ fn pending_scripts(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(Vec::new()))
 }
 
-/// A sentinel of the double asks no node for its INFO: it has none, as a sentinel of Redis right after its start.
+/// A sentinel of the double asks no node for its INFO: its cache is empty, as in Redis right after the start.
 fn info_cache(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mut cached = Vec::new();
     while !args.is_empty() {
@@ -232,7 +232,8 @@ fn remove(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// SENTINEL MONITOR: a sentinel that watches no master can watch that of its deployment again, under any name.
+/// SENTINEL MONITOR: a sentinel that watches no master can watch its deployment's master again, under any
+/// name.
 fn monitor(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (name, host) = (args.required()?, args.required()?);
     let (port, quorum) = (args.required()?, args.required()?);
@@ -302,7 +303,7 @@ pub(super) const MONITOR: CommandSpec = row("monitor", 6, monitor)
     .syntax("name ip port:integer quorum:integer")
     .summary("Watches the master of the deployment again.");
 pub(super) const PENDING_SCRIPTS: CommandSpec =
-    row("pending-scripts", 2, pending_scripts).summary("The scripts that wait; none.");
+    row("pending-scripts", 2, pending_scripts).summary("The pending scripts; none.");
 pub(super) const REMOVE: CommandSpec = row("remove", 3, remove)
     .syntax("master-name")
     .summary("Stops watching a master.");

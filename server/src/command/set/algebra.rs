@@ -1,7 +1,7 @@
 //! Sets: intersections, unions and differences.
 //!
-//! Which of Redis's ways leads to a result shows in the encoding of a stored set, so the ways are the same
-//! (`t_set.c: sinterGenericCommand`, `sunionDiffGenericCommand`).
+//! The encoding of a stored set depends on Redis's algorithm, so the algorithms are the same (`t_set.c:
+//! sinterGenericCommand`, `sunionDiffGenericCommand`).
 
 use super::row;
 use crate::command::spec::{CommandResult, CommandSpec, Flags, Handler};
@@ -10,7 +10,7 @@ use crate::engine::{Class, Ctx, Set, SetLimits, Ttl, Value};
 use crate::resp::Reply;
 use std::cmp::Reverse;
 
-/// The sets at keys; `None` for a missing key. They share their members with the keyspace.
+/// Returns the sets at keys; `None` for a missing key. They share their members with the keyspace.
 fn sets_at(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Result<Vec<Option<Set>>, CommandError> {
     let mut sets = Vec::with_capacity(keys.len());
     for key in keys {
@@ -19,7 +19,7 @@ fn sets_at(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Result<Vec<Option<Set>>, Comman
     Ok(sets)
 }
 
-/// The sets from the smallest to the largest; empty if a key is missing.
+/// Returns the sets from the smallest to the largest; empty if a key is missing.
 fn by_size(sets: Vec<Option<Set>>) -> Vec<Set> {
     let sets = sets.into_iter().collect::<Option<Vec<Set>>>();
     let mut sets = sets.unwrap_or_default();
@@ -27,7 +27,7 @@ fn by_size(sets: Vec<Option<Set>>) -> Vec<Set> {
     sets
 }
 
-/// Members of the first set that are in all others.
+/// Finds the members of the first set that all other sets have.
 fn common(sets: &[Set], mut each: impl FnMut(&[u8]) -> bool) {
     let Some((smallest, others)) = sets.split_first() else {
         return;
@@ -71,7 +71,7 @@ fn difference(keys: &[&[u8]], mut sets: Vec<Option<Set>>, limits: SetLimits) -> 
         return result;
     };
     let mut others: Vec<Set> = sets.into_iter().flatten().collect();
-    // Redis looks each member up if that is cheaper than to remove the members of all other sets.
+    // Redis looks up each member if that is cheaper than removing the members of all other sets.
     let look_ups = (others.len() + 1).saturating_mul(first.len()) / 2;
     let removals = first.len() + others.iter().map(Set::len).sum::<usize>();
     if look_ups <= removals {
@@ -105,7 +105,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// The resulting set, and whether a key is missing.
+    /// Returns the resulting set, and whether a key is missing.
     fn run(self, ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<(Set, bool), CommandError> {
         let keys: Vec<&[u8]> = args.rest().collect();
         let limits = SetLimits::of(ctx.config());
@@ -143,7 +143,7 @@ fn store(ctx: &mut Ctx<'_>, args: &mut Args<'_>, operation: Operation) -> Comman
         ctx.replies_here();
         ctx.notify(Class::Set, operation.event(), destination);
     } else {
-        // An intersection that misses a set is empty at once: Redis writes its reply last.
+        // An intersection with a missing set is empty at once: Redis then writes its reply last.
         let is_at_once = misses_one && matches!(operation, Operation::Intersection);
         if !is_at_once {
             ctx.replies_here();
@@ -211,13 +211,13 @@ const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     read("sinter", sinter).summary("The members that all sets have."),
     read("sunion", sunion).summary("The members that any of the sets has."),
-    read("sdiff", sdiff).summary("The members of the first set that no other one has."),
+    read("sdiff", sdiff).summary("The members of the first set that no other set has."),
     write("sinterstore", sinterstore, &["RW", "update"])
         .summary("Stores the members that all sets have."),
     write("sunionstore", sunionstore, &["OW", "update"])
         .summary("Stores the members that any of the sets has."),
     write("sdiffstore", sdiffstore, &["OW", "update"])
-        .summary("Stores the members of the first set that no other one has."),
+        .summary("Stores the members of the first set that no other set has."),
     row("sintercard", -3, sintercard)
         .flags(RO)
         .counted_keys(1, ACCESS)

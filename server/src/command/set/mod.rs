@@ -8,7 +8,7 @@ use crate::command::{Args, CommandError};
 use crate::engine::{Class, Ctx, Set, SetLimits, TouchOrder, Value};
 use crate::resp::Reply;
 
-/// Adds members to the set at `key`, which is made if it is not there; the number of new ones.
+/// Adds members to the set at `key`, and creates it if it is missing; returns the number of new members.
 fn add<'a>(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -109,7 +109,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "delete"])
         .syntax("key member...")
-        .summary("Removes members; the last one takes the key with it."),
+        .summary("Removes members, and the key with its last member."),
     row("scard", 2, scard)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
@@ -119,13 +119,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
         .syntax("key member")
-        .summary("Tells if a string is a member."),
+        .summary("Whether a string is a member."),
     row("smismember", -3, smismember)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO", "access"])
         .since("6.2.0")
         .syntax("key member...")
-        .summary("Tells of each string if it is a member."),
+        .summary("Whether each of some strings is a member."),
     row("smove", 4, smove)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "access", "delete"])

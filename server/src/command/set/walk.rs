@@ -1,4 +1,4 @@
-//! Sets: all of their members, some after the others, and random ones.
+//! Sets: walks through all members, and random members.
 
 use super::row;
 use crate::command::scan::{Options, parse_cursor};
@@ -7,8 +7,8 @@ use crate::command::{Args, CommandError, random};
 use crate::engine::{Class, Ctx, Rng, Set, SetLimits};
 use crate::resp::Reply;
 
-/// As long as so many times the members that stay are more than those that go, members are taken out one by
-/// one; else the others move to a new set (`SPOP_MOVE_STRATEGY_MUL`).
+/// While the remaining members are more than this multiple of the removed ones, members are removed one by
+/// one; otherwise the remaining ones move to a new set (`SPOP_MOVE_STRATEGY_MUL`).
 const FEW_STAY: usize = 5;
 
 fn smembers(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -130,7 +130,7 @@ fn pop_several(ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> CommandResult {
     Ok(Reply::Set(taken))
 }
 
-/// Takes random members from a set.
+/// Removes random members from a set.
 fn take(set: &mut Set, count: usize, rng: &mut Rng, limits: SetLimits) -> Vec<Reply> {
     let stay = set.len().saturating_sub(count);
     if stay > 0 && stay.saturating_mul(FEW_STAY) <= count {
@@ -179,11 +179,11 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["RW", "access", "delete"])
         .tips(VARYING)
         .syntax("key [count:integer]@3.2.0")
-        .summary("Takes random members from a set."),
+        .summary("Removes and returns random members of a set."),
     row("srandmember", -2, srandmember)
         .flags(&[Flags::READONLY])
         .keys(1, 1, 1, ACCESS)
         .tips(VARYING)
         .syntax("key [count:integer]@2.6.0")
-        .summary("Random members, which stay."),
+        .summary("Random members, without removing them."),
 ];

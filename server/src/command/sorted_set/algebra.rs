@@ -29,7 +29,7 @@ impl Aggregate {
     /// `t_zset.c: zunionInterAggregate`.
     fn of(self, score: f64, other: f64) -> f64 {
         match self {
-            // Both infinities together are nought.
+            // The sum of both infinities is zero.
             Self::Sum => number(score + other),
             Self::Min => {
                 if other < score {
@@ -53,11 +53,11 @@ fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// A key of a request. It shares what the value holds, so that the request may overwrite the key.
+/// The value at a key of a request. It shares data with the key, so that the request may overwrite the key.
 enum Source {
     Missing,
     SortedSet(SortedSet),
-    /// Each member counts as if it had the score 1.
+    /// Each member counts as having the score 1.
     Set(Set),
 }
 
@@ -108,7 +108,7 @@ struct Request {
     sources: Vec<(Source, f64)>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// How many members are counted at most; 0 for all.
+    /// Largest number of members to count; 0 for all.
     limit: usize,
 }
 
@@ -179,7 +179,7 @@ impl Request {
             }
         }
         if self.operation != Operation::Difference {
-            // The smallest first: so fewer members are looked for.
+            // The smallest source comes first, so that fewer members are looked up.
             self.sources.sort_by_key(|(source, _)| source.len());
         }
         Ok(())

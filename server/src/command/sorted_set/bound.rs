@@ -1,13 +1,13 @@
-//! Scores and the bounds of ranges, as clients write them. A range becomes a range of ranks.
+//! Scores and bounds of ranges in the form of requests. A range becomes a range of ranks.
 
 use crate::command::CommandError;
 use crate::engine::SortedSet;
 use crate::resp::{Blob, is_out_of_range, parse_double};
 use std::ops::Range;
 
-/// A score, or the weight of a key (`object.c: getDoubleFromObject`).
+/// Parses a score, or the weight of a key (`object.c: getDoubleFromObject`).
 pub(super) fn double(text: &[u8]) -> Option<f64> {
-    // What C reads ends at a zero byte, the argument does not.
+    // C stops at a zero byte, but the argument continues.
     if text
         .first()
         .is_none_or(|byte| byte.is_ascii_whitespace() || *byte == 0x0b)
@@ -30,14 +30,14 @@ struct ScoreBound {
 }
 
 impl ScoreBound {
-    /// `t_zset.c: zslParseRange`, which takes what `strtod` takes, numbers out of range too.
+    /// `t_zset.c: zslParseRange`, which accepts the same texts as `strtod`, including numbers out of range.
     fn parse(text: &[u8]) -> Option<Self> {
         let (is_exclusive, text) = match text {
             [b'(', text @ ..] => (true, text),
             text => (false, text),
         };
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        // Nothing is nought.
+        // An empty text is zero.
         let value = if text.is_empty() {
             0.0
         } else {
@@ -81,7 +81,7 @@ impl ScoreRange {
 enum LexBound<'a> {
     /// Before all members.
     Lowest,
-    /// Behind all members.
+    /// After all members.
     Highest,
     Inclusive(&'a [u8]),
     Exclusive(&'a [u8]),
@@ -99,7 +99,7 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// True if a member stands behind this lower bound.
+    /// True if a member is after this lower bound.
     fn is_below(self, member: &[u8]) -> bool {
         match self {
             Self::Lowest => true,
@@ -109,7 +109,7 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// True if a member stands before this upper bound.
+    /// True if a member is before this upper bound.
     fn is_above(self, member: &[u8]) -> bool {
         match self {
             Self::Lowest => false,
@@ -137,12 +137,12 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// The ranks of the members within, behind the first `offset` of them; before the last ones if the range is
-    /// walked from its end.
+    /// Returns the ranks of the members in the range after the first `offset` of them; before the last ones
+    /// if the range is walked from its end.
     ///
-    /// Where scores differ, members have no order, and it shows how Redis searches: from one end to the first
-    /// member within, past `offset` members of any kind, then as long as members are within. So it is done here,
-    /// unless there are too many.
+    /// If scores differ, members have no order, and the result shows how Redis searches: from one end to the
+    /// first member in the range, past `offset` members of any kind, and then while members are in the range.
+    /// The double does the same unless there are too many members.
     pub(super) fn ranks(self, set: &SortedSet, is_reversed: bool, offset: usize) -> Range<usize> {
         if set.len() > SEARCHED_MAX {
             let Range { start, end } = self.ranks_in_order(set);
@@ -171,7 +171,7 @@ impl<'a> LexRange<'a> {
         if set.is_packed() || forward.is_empty() {
             return forward.len();
         }
-        // A skip list counts from the first member within to the last one.
+        // A skip list counts from the first to the last member in the range.
         match members.backward(0) {
             backward if backward.is_empty() => set.len() - forward.start,
             backward => backward.end.saturating_sub(forward.start),
@@ -183,7 +183,7 @@ impl<'a> LexRange<'a> {
         if set.is_packed() || set.len() > SEARCHED_MAX {
             return self.ranks(set, false, 0);
         }
-        // A skip list is not looked at from its ends before.
+        // Redis does not check the ends of a skip list first.
         Members::of(set, self).beginning_above_min(0)
     }
 
@@ -209,7 +209,7 @@ impl<'a> LexRange<'a> {
     }
 }
 
-/// Sorted sets up to this size are searched for members as Redis does it, one by one.
+/// Size up to which sorted sets are searched for members as in Redis, one by one.
 const SEARCHED_MAX: usize = 128;
 
 /// The members of a small sorted set beside a range of members.
@@ -234,7 +234,7 @@ impl<'a> Members<'a> {
         self.range.max.is_above(&self.elements[at].0)
     }
 
-    /// Neither the last member nor the first one is beyond the range (`t_zset.c: zslIsInLexRange`).
+    /// Returns true if the range overlaps the first and the last member (`t_zset.c: zslIsInLexRange`).
     fn has_some(&self) -> bool {
         let last = self.elements.len().checked_sub(1);
         last.is_some_and(|last| self.is_above_min(last) && self.is_below_max(0))
@@ -252,7 +252,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// From the first member above the lower bound, `offset` further on, up to one beyond the upper bound.
+    /// Returns the ranks from the first member above the lower bound, `offset` further on, to the last one
+    /// below the upper bound.
     fn beginning_above_min(&self, offset: usize) -> Range<usize> {
         let len = self.elements.len();
         let first = (0..len).find(|at| self.is_above_min(*at)).unwrap_or(len);
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_those_that_redis_takes() {
+    fn scores_are_parsed_as_in_redis() {
         for (text, expected) in [
             ("1.5", Some(1.5)),
             ("-inf", Some(f64::NEG_INFINITY)),

@@ -1,5 +1,5 @@
-//! Sorted sets: members by name. Ranges, unions and intersections, what takes elements out, and walks are in the files
-//! of this folder.
+//! Sorted sets: members by name. Ranges, unions and intersections, pops and walks are in the files of this
+//! folder.
 
 pub(super) mod algebra;
 mod bound;
@@ -134,8 +134,8 @@ fn put(
     })
 }
 
-/// Puts elements into a sorted set; the numbers of those that were added and of those that were updated, and what
-/// became of the last one.
+/// Adds elements to a sorted set or changes their scores; returns the numbers of added and of updated
+/// elements, and the outcome of the last one.
 fn put_all(
     set: &mut SortedSet,
     elements: &[(f64, &[u8])],
@@ -305,7 +305,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["RW", "delete"])
         .since("1.2.0")
         .syntax("key member...")
-        .summary("Removes members; the last one takes the key with it."),
+        .summary("Removes members, and the key with its last member."),
     row("zcard", 2, zcard)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
@@ -330,12 +330,12 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .since("2.0.0")
         .arity_from("7.2.0", -3)
         .syntax("key member [WITHSCORE]@7.2.0")
-        .summary("How many members come before this one, from the lowest score."),
+        .summary("Rank of a member, from the lowest score."),
     row("zrevrank", 3, zrevrank)
         .flags(RO_FAST)
         .keys(1, 1, 1, ACCESS)
         .since("2.0.0")
         .arity_from("7.2.0", -3)
         .syntax("key member [WITHSCORE]@7.2.0")
-        .summary("How many members come before this one, from the highest score."),
+        .summary("Rank of a member, from the highest score."),
 ];

@@ -1,4 +1,4 @@
-//! Sorted sets: elements that are taken out at one end, and waited for.
+//! Sorted sets: elements that are removed at one end, and waited for.
 
 use super::row;
 use crate::command::pop::{TwoEnded, pop_or_wait, pop_several, pop_several_or_wait};
@@ -7,7 +7,7 @@ use crate::command::{Args, CommandError};
 use crate::engine::{Arg, Class, Ctx, Kind, SortedSet, TouchOrder};
 use crate::resp::{Blob, Reply};
 
-/// The end that elements are taken from.
+/// The end from which elements are removed.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::command) enum End {
     Min,
@@ -23,8 +23,8 @@ impl End {
     }
 }
 
-/// Takes up to `count` elements, at least one, from one end; `None` if there is no sorted set
-/// (`t_zset.c: genericZpopCommand`).
+/// Removes up to `count` elements, at least one, from one end; `None` if there is no sorted set (`t_zset.c:
+/// genericZpopCommand`).
 fn take(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -130,35 +130,37 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, DELETE)
         .since("5.0.0")
         .syntax("key [count:integer]")
-        .summary("Takes the members with the lowest scores."),
+        .summary("Removes and returns the members with the lowest scores."),
     row("zpopmax", -2, zpopmax)
         .flags(FAST)
         .keys(1, 1, 1, DELETE)
         .since("5.0.0")
         .syntax("key [count:integer]")
-        .summary("Takes the members with the highest scores."),
+        .summary("Removes and returns the members with the highest scores."),
     row("bzpopmin", -3, bzpopmin)
         .flags(WAIT)
         .keys(1, -2, 1, DELETE)
         .since("5.0.0")
         .syntax("key... timeout:double")
-        .summary("Takes the member with the lowest score, or waits for one."),
+        .summary("Removes and returns the member with the lowest score; can wait for one."),
     row("bzpopmax", -3, bzpopmax)
         .flags(WAIT)
         .keys(1, -2, 1, DELETE)
         .since("5.0.0")
         .syntax("key... timeout:double")
-        .summary("Takes the member with the highest score, or waits for one."),
+        .summary("Removes and returns the member with the highest score; can wait for one."),
     row("zmpop", -4, pop_several::<SortedSet>)
         .flags(&[Flags::WRITE])
         .counted_keys(1, DELETE)
         .since("7.0.0")
         .syntax("numkeys:integer key... where=(MIN | MAX) [COUNT count:integer]")
-        .summary("Takes members from the first sorted set that is there."),
+        .summary("Removes and returns members of the first sorted set that exists."),
     row("bzmpop", -5, pop_several_or_wait::<SortedSet>)
         .flags(&[Flags::WRITE, Flags::BLOCKING])
         .counted_keys(2, DELETE)
         .since("7.0.0")
         .syntax("timeout:double numkeys:integer key... where=(MIN | MAX) [COUNT count:integer]")
-        .summary("Takes members from the first sorted set that is there, or waits for one."),
+        .summary(
+            "Removes and returns members of the first sorted set that exists; can wait for one.",
+        ),
 ];

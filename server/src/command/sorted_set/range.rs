@@ -1,4 +1,4 @@
-//! Sorted sets: ranges of ranks, scores and members, which are read, counted, stored or removed.
+//! Sorted sets: ranges of ranks, scores and members, to read, count, store or remove.
 
 use super::bound::{LexRange, ScoreRange, ranks};
 use super::{ACCESS, elements_reply, row};
@@ -36,8 +36,8 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The ranks of the range behind `offset` of its elements, or before them if it is walked from its end.
-    /// Ranks of a reversed range count from the end, and take no offset.
+    /// Returns the ranks of the range after `offset` of its elements, or before them if it is walked from its
+    /// end. Ranks of a reversed range count from the end, and take no offset.
     fn ranks(self, set: &SortedSet, is_reversed: bool, offset: usize) -> Range<usize> {
         match self {
             Self::Rank(start, stop) => {
@@ -142,9 +142,9 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The ranks that are asked for.
+    /// Returns the requested ranks.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
-        // A negative offset leaves nothing.
+        // With a negative offset the range is empty.
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let Range { start, end } = self.bounds.ranks(set, self.is_reversed, offset);
         let count = usize::try_from(self.limit).map_or(end - start, |limit| limit.min(end - start));
@@ -217,7 +217,7 @@ fn zrevrangebylex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     read(ctx, args, Some(By::Lex), Some(true))
 }
 
-/// Puts a sorted set in the place of what the key held, or removes the key if there are no elements. Returns the
+/// Replaces the value of the key by a sorted set, or removes the key if there are no elements. Returns the
 /// keyspace event that the caller has to send.
 pub(in crate::command) fn overwrite(
     ctx: &mut Ctx<'_>,
@@ -370,7 +370,7 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .since("2.8.9")
         .deprecated("6.2.0", "`ZRANGE` with `REV` and `BYLEX`")
         .syntax("key max min [LIMIT offset_count=(offset:integer count:integer)]")
-        .summary("The same, the last member first."),
+        .summary("The members of a range of members, the last one first."),
     row("zcount", 4, zcount)
         .flags(super::RO_FAST)
         .keys(1, 1, 1, ACCESS)

@@ -1,4 +1,4 @@
-//! Sorted sets: all of their members piece by piece, and random ones.
+//! Sorted sets: walks through all members, and random members.
 
 use super::{ACCESS, elements_reply, row};
 use crate::command::random::{RANDOM_MAX, different};
@@ -23,7 +23,7 @@ fn zscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let found = found
         .into_iter()
         .filter(|(member, _)| options.matches(member));
-    // Scores are texts here, in RESP3 too.
+    // Scores are text here, also in RESP3.
     let found = found.flat_map(|(member, score)| [Reply::Bulk(member), text(score)]);
     Ok(Reply::Array(vec![
         Reply::bulk(cursor.to_string()),
@@ -87,5 +87,5 @@ pub(in crate::command) const COMMANDS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output"])
         .since("6.2.0")
         .syntax("key [options=(count:integer [WITHSCORES])]")
-        .summary("Random members, with their scores if asked to."),
+        .summary("Random members, optionally with their scores."),
 ];

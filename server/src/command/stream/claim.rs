@@ -1,4 +1,4 @@
-//! Pending entries that go from one consumer to another.
+//! Pending entries that move from one consumer to another.
 
 use super::group::{consumer, no_group, propagate_last_id, propagate_pending};
 use super::{entry_reply, id_reply, row, start_of, strict_id};
@@ -7,11 +7,11 @@ use crate::engine::{Args, CommandError};
 use crate::engine::{Ctx, Stream, StreamId, UnixMillis};
 use crate::resp::{Reply, parse_integer};
 
-/// How many pending entries XAUTOCLAIM looks at for each that it may answer with.
+/// Number of pending entries that XAUTOCLAIM checks for each entry to return.
 const LOOKS_PER_ENTRY: usize = 10;
-/// Entries that XAUTOCLAIM answers with, if the request does not say.
+/// Number of entries that XAUTOCLAIM returns by default.
 const COUNT: usize = 100;
-/// The greatest COUNT of XAUTOCLAIM.
+/// Greatest COUNT of XAUTOCLAIM.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 fn integer(args: &mut Args<'_>, error: &'static str) -> Result<i64, CommandError> {
@@ -43,8 +43,8 @@ impl<'a> Claimant<'a> {
         }
     }
 
-    /// The answer for one entry that is there; `None` if it is not claimed. The consumer is made when it gets its
-    /// first entry.
+    /// Returns the reply for one existing entry; `None` if it is not claimed. The consumer is created when it
+    /// gets its first entry.
     fn claim(
         &self,
         ctx: &mut Ctx<'_>,
@@ -86,7 +86,8 @@ impl<'a> Claimant<'a> {
         Ok(reply)
     }
 
-    /// Forgets that an entry is pending which is there no longer: whether it was pending; `None` if the entry is there.
+    /// Removes a pending entry whose entry was deleted, and returns whether it was pending; `None` if the
+    /// entry exists.
     fn forget_deleted(
         &self,
         ctx: &mut Ctx<'_>,
@@ -98,7 +99,7 @@ impl<'a> Claimant<'a> {
         if stream.get(id).is_some() {
             return Ok(None);
         }
-        // Replicas claim it, too, and find it gone.
+        // Replicas claim it too, and find it deleted.
         propagate_pending(ctx, self.key, self.group, id)?;
         let stream = ctx.write::<Stream>(self.key)?;
         let group = stream.and_then(|stream| stream.group_mut(self.group));
@@ -161,7 +162,7 @@ fn xclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ));
         }
     }
-    // A time that makes no sense is now.
+    // An invalid time means now.
     let delivered_at = delivered_at.filter(|time| (0..=now.0).contains(time));
     claim.delivered_at = delivered_at.map_or(now, UnixMillis);
     let mut is_ahead = false;
@@ -261,12 +262,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "key group consumer min-idle-time id... [IDLE ms:integer] [TIME unix-time-milliseconds:unix-time] \
              [RETRYCOUNT count:integer] [FORCE] [JUSTID] [LASTID id]",
         )
-        .summary("Makes entries pending for another consumer."),
+        .summary("Assigns pending entries to another consumer."),
     row("xautoclaim", -6, xautoclaim)
         .flags(FAST)
         .keys(1, 1, 1, &["RW", "delete"])
         .since("6.2.0")
         .tips(&["nondeterministic_output"])
         .syntax("key group consumer min-idle-time start [COUNT count:integer] [JUSTID]")
-        .summary("The same for all that have been pending for long enough."),
+        .summary("Assigns all entries that have been pending for long enough to another consumer."),
 ];

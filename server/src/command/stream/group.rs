@@ -1,4 +1,4 @@
-//! Consumer groups of streams: what makes and changes them, and what is pending in them.
+//! Consumer groups of streams: commands that create and change them, and their pending entries.
 
 use super::{end_of, id_reply, row, start_of, strict_id};
 use crate::command::help;
@@ -7,12 +7,12 @@ use crate::engine::{Args, CommandError};
 use crate::engine::{Class, ConsumerGroup, ConsumerNumber, Ctx, Origin, Stream, StreamId, Value};
 use crate::resp::Reply;
 
-/// The part of a text that C's `%s` prints.
+/// Returns the part of a text that C's `%s` prints.
 fn c_text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Neither the key nor the group need be there.
+/// Error: the key or the group is missing.
 pub(super) fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
     let (key, group) = (c_text(key), c_text(group));
     let parts = [
@@ -25,7 +25,7 @@ pub(super) fn no_group(key: &[u8], group: &[u8], end: &str) -> CommandError {
     CommandError::Echo(parts.concat())
 }
 
-/// The key is there, the group is not.
+/// Error: the key exists, the group does not.
 pub(super) fn no_group_of(key: &[u8], group: &[u8]) -> CommandError {
     let (key, group) = (c_text(key), c_text(group));
     let parts: [&[u8]; 5] = [
@@ -38,7 +38,7 @@ pub(super) fn no_group_of(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::Echo(parts.concat())
 }
 
-/// The consumer of a group, which is made if it is not there; `None` without the group.
+/// Returns the consumer of a group, and creates it if it is missing; `None` without the group.
 pub(super) fn consumer(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -57,7 +57,8 @@ pub(super) fn consumer(
         return Ok(Some(number));
     }
     let number = group.add_consumer(name, now);
-    // Redis has begun its reply by now, unless the client has waited (`blocked.c: serveClientsBlockedOnStreamKey`).
+    // Redis has started its reply at this point, unless the client has waited (`blocked.c:
+    // serveClientsBlockedOnStreamKey`).
     if ctx.origin != Origin::Retry {
         ctx.replies_here();
     }
@@ -65,7 +66,7 @@ pub(super) fn consumer(
     Ok(number)
 }
 
-/// Tells replicas of a pending entry (`t_stream.c: streamPropagateXCLAIM`).
+/// Propagates a pending entry (`t_stream.c: streamPropagateXCLAIM`).
 pub(super) fn propagate_pending(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -116,7 +117,7 @@ fn propagate_entry(
     Ok(())
 }
 
-/// The same for entries that were delivered one by one: each names the entry up to which the group had read then.
+/// Propagates entries that were delivered one by one: each names the last id of the group at that time.
 pub(super) fn propagate_deliveries(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -129,7 +130,7 @@ pub(super) fn propagate_deliveries(
     Ok(())
 }
 
-/// Tells replicas how far a group has read, where no pending entry does (`t_stream.c: streamPropagateGroupID`).
+/// Propagates the last id of a group, if no pending entry does (`t_stream.c: streamPropagateGroupID`).
 pub(super) fn propagate_last_id(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -156,7 +157,7 @@ pub(super) fn propagate_last_id(
     Ok(())
 }
 
-/// Tells replicas of a consumer that no pending entry names (`t_stream.c: streamPropagateConsumerCreation`).
+/// Propagates a consumer that no pending entry names (`t_stream.c: streamPropagateConsumerCreation`).
 pub(super) fn propagate_consumer(ctx: &mut Ctx<'_>, key: &[u8], group: &[u8], name: &[u8]) {
     ctx.also_propagate(&[
         b"XGROUP".into(),
@@ -167,13 +168,13 @@ pub(super) fn propagate_consumer(ctx: &mut Ctx<'_>, key: &[u8], group: &[u8], na
     ]);
 }
 
-/// A consumer was added.
+/// Signals a new consumer.
 fn told_of_consumer(ctx: &mut Ctx<'_>, key: &[u8]) {
     ctx.touched_quietly(key);
     ctx.notify(Class::Stream, "xgroup-createconsumer", key);
 }
 
-/// The arguments that all subcommands of XGROUP begin with.
+/// Common first arguments of the subcommands of XGROUP.
 struct Target<'a> {
     key: &'a [u8],
     group: &'a [u8],
@@ -187,7 +188,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The stream, which has to be there.
+    /// Returns the stream; an error if it is missing.
     fn stream<'b>(&self, ctx: &'b mut Ctx<'_>) -> Result<&'b mut Stream, CommandError> {
         ctx.write::<Stream>(self.key)?.ok_or_else(|| {
             CommandError::Text(
@@ -198,14 +199,14 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// The group, which has to be there.
+    /// Returns the group; an error if it is missing.
     fn existing<'b>(&self, ctx: &'b mut Ctx<'_>) -> Result<&'b mut ConsumerGroup, CommandError> {
         let group = self.stream(ctx)?.group_mut(self.group);
         group.ok_or_else(|| no_group_of(self.key, self.group))
     }
 }
 
-/// Options of CREATE and SETID behind the id.
+/// Options of CREATE and SETID after the id.
 #[derive(Default)]
 struct GroupOptions {
     makes_stream: bool,
@@ -236,9 +237,9 @@ impl GroupOptions {
     }
 }
 
-/// Most arguments of CREATE, its own name among them.
+/// Largest number of arguments of CREATE, including its name.
 const CREATE_ARGS_MAX: usize = 8;
-/// The same for SETID.
+/// Largest number of arguments of SETID, including its name.
 const SETID_ARGS_MAX: usize = 7;
 
 fn create(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -303,7 +304,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ctx.replies_here();
     ctx.touched_quietly(target.key);
     ctx.notify(Class::Stream, "xgroup-destroy", target.key);
-    // Its readers hear that it is gone.
+    // Clients that wait for the group get an error.
     ctx.signal_stream(target.key);
     Ok(Reply::Int(1))
 }
@@ -347,7 +348,7 @@ fn xack(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(count as i64))
 }
 
-/// Which pending entries XPENDING lists.
+/// Selection of pending entries in XPENDING.
 struct Filter<'a> {
     min_idle: i64,
     start: StreamId,
@@ -456,13 +457,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::WRITE, Flags::FAST])
         .keys(1, 1, 1, &["RW", "update"])
         .syntax("key group id...")
-        .summary("Takes entries from those that are pending."),
+        .summary("Acknowledges entries: they are no longer pending."),
     row("xpending", -3, xpending)
         .flags(&[Flags::READONLY])
         .keys(1, 1, 1, &["RO", "access"])
         .tips(&["nondeterministic_output"])
         .syntax("key group [filters=([IDLE min-idle-time:integer]@6.2.0 start end count:integer [consumer])]")
-        .summary("What is pending in a group."),
+        .summary("Pending entries of a group."),
 ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
@@ -471,7 +472,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .flags(WRITE)
         .keys(2, 2, 1, &["RW", "update"])
         .syntax("key groupname id=(id | new_id='$') [ENTRIESREAD entries_read:integer]")
-        .summary("Sets what a group has delivered."),
+        .summary("Sets the last delivered id of a group."),
     row("createconsumer", 5, createconsumer)
         .flags(STORE)
         .keys(2, 2, 1, &["RW", "insert"])
@@ -487,7 +488,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .flags(WRITE)
         .keys(2, 2, 1, &["RW", "delete"])
         .syntax("key groupname consumername")
-        .summary("Removes a consumer and what is pending for it."),
+        .summary("Removes a consumer and its pending entries."),
     row("create", -5, create)
         .flags(STORE)
         .keys(2, 2, 1, &["RW", "insert"])

@@ -1,4 +1,4 @@
-//! XINFO: what there is to know of a stream, its groups and their consumers.
+//! XINFO: facts about a stream, its groups and their consumers.
 
 use super::group::no_group_of;
 use super::{entry_reply, id_reply, row};
@@ -8,14 +8,14 @@ use crate::engine::{Args, CommandError};
 use crate::engine::{ConsumerGroup, Ctx, Stream, StreamId};
 use crate::resp::{Blob, Reply};
 
-/// Entries, and pending entries of each group and consumer, that FULL lists if the request does not say.
+/// Number of entries, and of pending entries of each group and consumer, that FULL lists by default.
 const COUNT: usize = 10;
 
 fn no_such_key() -> CommandError {
     CommandError::Text("ERR no such key".into())
 }
 
-/// A field of an answer.
+/// Makes a field of a reply.
 fn field(name: &'static str, value: Reply) -> (Reply, Reply) {
     (Reply::bulk(name), value)
 }
@@ -24,7 +24,7 @@ fn number(name: &'static str, value: usize) -> (Reply, Reply) {
     field(name, Reply::Int(value as i64))
 }
 
-/// The fields that both forms of XINFO STREAM begin with.
+/// Returns the common first fields of both forms of XINFO STREAM.
 fn common(stream: &Stream) -> Vec<(Reply, Reply)> {
     let counters = stream.counters();
     vec![
@@ -38,7 +38,7 @@ fn common(stream: &Stream) -> Vec<(Reply, Reply)> {
     ]
 }
 
-/// How far a group has come: the last id, and what that means in entries.
+/// Returns the progress of a group: the last id, and the number of entries before and after it.
 fn progress(stream: &Stream, group: &ConsumerGroup) -> [(Reply, Reply); 3] {
     let read = group.entries_read;
     let lag = stream.lag(group);
@@ -162,7 +162,7 @@ pub(crate) const COMMANDS: &[CommandSpec] =
     &[
         CommandSpec::container("xinfo", -2, Group::Stream, SUBCOMMANDS)
             .since("5.0.0")
-            .summary("What there is to know of a stream."),
+            .summary("Facts about a stream."),
     ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
@@ -171,7 +171,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::READONLY])
         .keys(2, 2, 1, ACCESS)
         .syntax("key [FULL full=([COUNT count:integer])]")
-        .summary("What there is to know of a stream."),
+        .summary("Facts about a stream."),
     row("consumers", 4, consumers)
         .flags(&[Flags::READONLY])
         .keys(2, 2, 1, ACCESS)

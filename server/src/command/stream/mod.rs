@@ -1,4 +1,4 @@
-//! Streams: entries that are added, read by range and removed. Reading on from an id, which may wait, is in
+//! Streams: entries that are added, read by range and removed. Reading after an id, which may block, is in
 //! `read.rs`; consumer groups are in `group.rs`, claims in `claim.rs`, XINFO in `info.rs`.
 
 pub(super) mod claim;
@@ -14,11 +14,11 @@ use crate::engine::{
 };
 use crate::resp::Reply;
 
-/// Most bytes of an entry (`STREAM_LISTPACK_MAX_SIZE`).
+/// Largest size of an entry, in bytes (`STREAM_LISTPACK_MAX_SIZE`).
 const ENTRY_BYTES_MAX: usize = 1 << 30;
-/// Nodes that an approximate trimming removes at most, if the request gives no limit.
+/// Largest number of nodes that an approximate trimming removes if the request has no limit.
 const TRIMMED_NODES_MAX: u64 = 100;
-/// The same as a number of entries, if nodes are not bounded by entries; and its upper bound.
+/// The same limit as a number of entries, if nodes have no limit of entries; and its upper bound.
 const TRIMMED_ENTRIES: u64 = 10_000;
 const TRIMMED_ENTRIES_MAX: u64 = 1_000_000;
 
@@ -77,7 +77,7 @@ fn limits(config: &Config) -> NodeLimits {
     }
 }
 
-/// The place of the argument that was read last.
+/// Returns the position of the last argument that was read.
 fn place_before(args: &Args<'_>) -> usize {
     args.request().len() - args.remaining() - 1
 }
@@ -86,7 +86,7 @@ fn place_before(args: &Args<'_>) -> usize {
 #[derive(Default)]
 struct Options {
     threshold: Option<Threshold>,
-    /// Where in the request the threshold stands.
+    /// Position of the threshold in the request.
     threshold_at: usize,
     is_approximate: bool,
     limit: Option<i64>,
@@ -122,7 +122,7 @@ impl Options {
         Ok(true)
     }
 
-    /// The exact trimming that replicas get: an approximate one depends on the nodes of the stream.
+    /// Returns the exact trimming for replicas: an approximate one depends on the nodes of the stream.
     fn exact<'a>(&self, stream: &Stream) -> Vec<(usize, Arg<'a>)> {
         let Some(threshold) = self.threshold.filter(|_| self.is_approximate) else {
             return Vec::new();
@@ -153,7 +153,7 @@ impl Options {
         Ok(())
     }
 
-    /// The trimming that the options ask for.
+    /// Returns the trimming of the options.
     fn trim(&self, config: &Config) -> Result<Option<Trim>, CommandError> {
         let error = |text: &'static str| Err(CommandError::Text(text.into()));
         let Some(threshold) = self.threshold else {

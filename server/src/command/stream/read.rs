@@ -1,8 +1,8 @@
-//! Streams read on from an id, by XREAD alone and by XREADGROUP as a consumer of a group; both may wait.
+//! Streams: reading after an id, by XREAD, or by XREADGROUP as a consumer of a group. Both may block.
 //!
-//! *Policy* (`t_stream.c: xreadCommand`, `blocked.c: serveClientsBlockedOnStreamKey`): a request that waits
-//! keeps the ids it began with, so `$` is the last id of that time. It is run again for one stream that has
-//! news. XREADGROUP also hears that its stream or its group is gone, and answers so.
+//! *Policy* (`t_stream.c: xreadCommand`, `blocked.c: serveClientsBlockedOnStreamKey`): a blocked request
+//! keeps its initial ids, so `$` is the last id of that time. It is run again for one stream with new
+//! entries. XREADGROUP also ends with an error if its stream or its group is deleted.
 
 use super::group::{consumer, propagate_consumer, propagate_deliveries, propagate_last_id};
 use super::{entry_reply, id_reply, row, strict_id};
@@ -12,10 +12,10 @@ use crate::engine::{ConsumerNumber, Ctx, Origin, Stream, StreamId};
 use crate::resp::{Reply, parse_integer};
 use std::time::Duration;
 
-/// Most entries that a request without COUNT gets after it has waited (`XREAD_BLOCKED_DEFAULT_COUNT`).
+/// Largest number of entries for a request without COUNT that has waited (`XREAD_BLOCKED_DEFAULT_COUNT`).
 const COUNT_AFTER_WAIT: usize = 1000;
 
-/// A consumer that reads.
+/// A reading consumer.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     group: &'a [u8],
@@ -23,27 +23,27 @@ struct Reader<'a> {
     keeps_pending: bool,
 }
 
-/// Where a request reads on.
+/// Position after which a request reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
-    /// Behind this id. With a group: the pending entries of the consumer.
+    /// After this id. With a group: the pending entries of the consumer.
     Id(StreamId),
-    /// `>`: what the group has not delivered.
+    /// `>`: entries that the group has not delivered.
     New,
 }
 
-/// A request to read.
+/// A reading request.
 struct Request<'a> {
     keys: Vec<&'a [u8]>,
     ids: Vec<&'a [u8]>,
     reader: Option<Reader<'a>>,
     /// 0 for all.
     count: usize,
-    /// `BLOCK`; inner `None` waits for ever.
+    /// `BLOCK`; inner `None` waits forever.
     block: Option<Option<Duration>>,
 }
 
-/// `timeout.c: getTimeoutFromObjectOrReply`, in milliseconds; `None` waits for ever.
+/// `timeout.c: getTimeoutFromObjectOrReply`, in milliseconds; `None` waits forever.
 fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
     let error = |text: &'static str| CommandError::Text(text.into());
     let millis = parse_integer(text)
@@ -51,7 +51,7 @@ fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError>
     if millis < 0 {
         return Err(error("ERR timeout is negative"));
     }
-    // A time that ends after the end of time never does.
+    // A timeout beyond the largest time never ends.
     let ends = millis > 0 && ctx.now_millis().0.checked_add(millis).is_some();
     Ok(ends.then(|| Duration::from_millis(millis.unsigned_abs())))
 }
@@ -118,7 +118,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Where to read on in each stream. All ids are read before anything is done.
+    /// Returns the start in each stream. All ids are read before any effect.
     fn resolve(&self, ctx: &mut Ctx<'_>) -> Result<Vec<From>, CommandError> {
         let pairs = self.keys.iter().zip(&self.ids);
         pairs
@@ -156,7 +156,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The entries of one stream; `None` if there is nothing to answer.
+    /// Returns the entries of one stream; `None` if there are none.
     fn read(
         &self,
         ctx: &mut Ctx<'_>,
@@ -183,7 +183,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The answer to a request that has waited, for the stream that it is run again for.
+    /// Returns the reply to a request that has waited, for the stream that woke it.
     fn read_after_wait(&self, ctx: &mut Ctx<'_>) -> CommandResult {
         let Some(retry) = ctx.retry().cloned() else {
             return Err(CommandError::Parked);
@@ -231,7 +231,7 @@ fn entries_behind(stream: &Stream, id: StreamId, count: usize) -> Reply {
     Reply::Array(entries.map(entry_reply).collect())
 }
 
-/// Delivers entries that no consumer of the group has had.
+/// Delivers entries that no consumer of the group has received.
 fn deliver(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -273,7 +273,7 @@ fn deliver(
     Ok(Some(Reply::Array(replies)))
 }
 
-/// The consumer of a reader, which replicas learn of by its pending entries or by itself.
+/// Returns the consumer of a reader. Replicas learn of it by its pending entries, or by a command of its own.
 fn consumer_of(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -335,7 +335,7 @@ fn history(
 /// `t_stream.c: xreadCommand`.
 fn read(ctx: &mut Ctx<'_>, args: &mut Args<'_>, has_group: bool) -> CommandResult {
     let request = Request::parse(ctx, args, has_group)?;
-    // The changes of a group's reader are propagated entry by entry.
+    // The changes of a group's reader are propagated one by one.
     ctx.propagate_nothing();
     if ctx.origin == Origin::Retry {
         return request.read_after_wait(ctx);
@@ -374,7 +374,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::READONLY, Flags::BLOCKING])
         .keys_after("STREAMS", 1, -1, 1, 2, &["RO", "access"])
         .syntax("[COUNT count:integer] [BLOCK milliseconds:integer] STREAMS streams=(key... id...)")
-        .summary("Entries behind an id of each stream, or waits for some."),
+        .summary("Entries after an id of each stream; can wait for them."),
     row("xreadgroup", -7, xreadgroup)
         .flags(&[Flags::WRITE, Flags::BLOCKING])
         .keys_after("STREAMS", 4, -1, 1, 2, &["RO", "access"])
@@ -382,5 +382,5 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "GROUP group_consumer=(group consumer) [COUNT count:integer] [BLOCK milliseconds:integer] [NOACK] \
              STREAMS streams=(key... id...)",
         )
-        .summary("Entries that a group has not delivered, or those pending for a consumer."),
+        .summary("Entries that the group has not delivered yet, or those pending for the consumer."),
 ];

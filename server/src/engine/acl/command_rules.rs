@@ -97,7 +97,7 @@ impl CommandRules {
         self.allows_all &= allow;
     }
 
-    /// The same for all commands of a category.
+    /// Allows or denies all commands of a category.
     pub(super) fn change_category(
         &mut self,
         catalogue: &Catalogue,

@@ -40,7 +40,7 @@ impl Acl {
     /// (`acl.c: ACLLoadConfiguredUsers`).
     ///
     /// # Errors
-    /// What is wrong with the definition.
+    /// The reason why the definition is invalid.
     pub(in crate::engine) fn define(&mut self, definition: &[u8]) -> Result<(), String> {
         let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let mut words = definition

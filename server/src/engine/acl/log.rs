@@ -1,7 +1,7 @@
-//! ACL LOG: the latest requests and logins that were denied.
+//! ACL LOG: the latest denied requests and logins.
 //!
-//! *Policy* (`acl.c: addACLLogEntry`): an event like one of the ten latest entries, at most a minute apart, counts
-//! there instead of in an entry of its own, which becomes the latest.
+//! *Policy* (`acl.c: addACLLogEntry`): an event that equals one of the ten latest entries, at most a minute
+//! apart, increments that entry and makes it the latest. Other events get a new entry.
 
 use crate::engine::time::UnixMillis;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ impl Reason {
     }
 }
 
-/// Where a request came from that was denied.
+/// Origin of a denied request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     TopLevel,

@@ -1,4 +1,4 @@
-//! Access control: users, their rights, and the log of what was denied.
+//! Access control: users, their rights, and the log of denied requests.
 //!
 //! *Policy* (`acl.c`): a user has one set of rights of its own and any number of selectors. A request passes if one
 //! of them allows its command, all of its keys and all of its channels. Unless a rule says otherwise, a user may do
@@ -114,7 +114,7 @@ impl Denial {
     }
 }
 
-/// Whether a user may run a request.
+/// Decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AclDecision {
     Allowed,
@@ -279,7 +279,7 @@ impl Acl {
         &mut self.log
     }
 
-    /// A random password of so many hexadecimal digits.
+    /// Draws a random password of `digits` hexadecimal digits.
     pub(super) fn draw_password(&mut self, digits: usize) -> String {
         let mut password = self.rng.hex(digits.div_ceil(2));
         password.truncate(digits);

@@ -3,7 +3,7 @@
 /// Why a rule is refused (`acl.c: ACLSetUserStringError`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleError {
-    /// There is no such command or category.
+    /// The command or category does not exist.
     Unknown,
     Syntax,
     /// A key pattern behind `~*`.

@@ -1,4 +1,4 @@
-//! Where the users of ACL LOAD and ACL SAVE are kept. The engine has no files of its own.
+//! Storage of the users for ACL LOAD and ACL SAVE. The engine accesses no files.
 
 use std::fmt;
 use std::io;

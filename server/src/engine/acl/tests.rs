@@ -35,7 +35,7 @@ fn decide(acl: &Acl, rules: &[&str], line: &str) -> AclDecision {
     user(acl, rules).expect("rules").decide(&asked)
 }
 
-/// One rule that is valid wherever it stands.
+/// A rule that is valid in any position.
 fn any_rule() -> impl Strategy<Value = String> {
     let catalogue = table().catalogue();
     let names: Vec<String> = catalogue

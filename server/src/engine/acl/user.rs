@@ -1,4 +1,4 @@
-//! A user: whether clients can log in as it, its passwords, and what it may do.
+//! A user: whether clients can log in as it, its passwords, and its rights.
 
 use super::catalogue::Catalogue;
 use super::rule::{RuleError, c_text};
@@ -31,7 +31,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// A user that may do nothing, except with channels where that is the default.
+    /// Makes a user without rights, except on channels if that is the default.
     pub(super) fn new(all_channels: bool) -> Self {
         Self {
             is_on: false,

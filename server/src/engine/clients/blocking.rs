@@ -67,7 +67,7 @@ pub struct Waiting {
     pub conn: ConnId,
     /// The name it gave itself; empty if none.
     pub client_name: Vec<u8>,
-    /// Where it comes from.
+    /// Address of the client.
     pub addr: String,
     /// The database of its keys.
     pub db: usize,
@@ -75,9 +75,9 @@ pub struct Waiting {
     pub keys: Vec<Vec<u8>>,
     /// The request, as it came.
     pub request: OwnedRequest,
-    /// When it began to wait, on the node's clock.
+    /// Start of the wait, on the node's clock.
     pub since: UnixMicros,
-    /// It gives up once the clock is past this; `None` for one that waits for ever.
+    /// Time after which the request gives up; `None` waits forever.
     pub until: Option<UnixMillis>,
 }
 
@@ -138,7 +138,7 @@ impl Waiters {
         self.by_conn.len()
     }
 
-    /// How many of them will give up one day.
+    /// Number of waiters with a deadline.
     pub(crate) fn timed_len(&self) -> usize {
         self.deadlines.len()
     }

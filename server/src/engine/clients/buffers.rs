@@ -27,11 +27,11 @@ const REPLY_BYTES_MIN: usize = 1024;
 /// `REPLY_BUFFER_DEFAULT_PEAK_RESET_TIME`
 const PEAK_LASTS: Duration = Duration::from_secs(5);
 
-/// How reply buffers are fitted to what is needed (DEBUG REPLYBUFFER).
+/// Settings for resizing reply buffers (DEBUG REPLYBUFFER).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyBufferSettings {
     pub(crate) is_resized: bool,
-    /// Time after which the need is measured anew; `None` for never.
+    /// Time after which the peak is reset; `None` for never.
     pub(crate) peak_lasts: Option<Duration>,
 }
 
@@ -83,7 +83,7 @@ impl ClientBuffers {
         self.large_until = None;
     }
 
-    /// True if the timer has looked twice since the last large request: once to measure the need anew, once to shrink.
+    /// True if the timer has run twice since the last large request: once to reset the peak, once to shrink.
     fn has_shrunk(&self, now: UnixMicros) -> bool {
         self.large_until
             .is_some_and(|until| now >= until.plus(LOOK_INTERVAL * 2))
@@ -127,7 +127,7 @@ impl ClientBuffers {
         self.look_until(now, settings);
     }
 
-    /// What the timer does until a time.
+    /// Applies the effects of the timer up to a time.
     fn look_until(&mut self, until: UnixMicros, settings: ReplyBufferSettings) {
         loop {
             let at = self.looked_at.plus(LOOK_INTERVAL);
@@ -213,7 +213,7 @@ mod tests {
         settings.is_resized = false;
         buffers.settle(0, at(70_000), at(90_000), settings);
         assert_eq!(buffers.reply_bytes(), 16_384);
-        // The peak is the last one, for ever.
+        // the peak is never reset again
         settings = ReplyBufferSettings {
             is_resized: true,
             peak_lasts: None,

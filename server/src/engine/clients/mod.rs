@@ -58,7 +58,7 @@ impl Clients {
         }
     }
 
-    /// Takes over the connections of a node that starts anew, with all that they are registered for.
+    /// Takes over the connections of a node that restarts, with all of their registrations.
     pub(super) fn adopt(&mut self, old: Self, seed: u64) {
         *self = Self {
             spare_queue: None,

@@ -47,7 +47,7 @@ impl Pause {
         self.current.is_some() || self.is_failing_over
     }
 
-    /// Whether a command has to wait.
+    /// Returns true if a command has to wait.
     pub(crate) fn stops(&self, writes: bool) -> bool {
         let is_all = |(_, what)| what == Paused::All;
         self.is_on() && (writes || self.current.is_some_and(is_all))

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 struct Subscriptions {
     channels: BTreeSet<Blob>,
-    /// In the order in which it asked for them; the others have none in Redis.
+    /// In the order of subscription; the other kinds have no order in Redis.
     patterns: Vec<Blob>,
     shards: BTreeSet<Blob>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct PubSub {
     by_conn: BTreeMap<ConnId, Subscriptions>,
 }
 
-/// How many things a connection listens to.
+/// Number of subscriptions of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) channels: usize,
@@ -230,7 +230,7 @@ impl PubSub {
         listeners.get(name).cloned().unwrap_or_default()
     }
 
-    /// How many listen to a channel.
+    /// Returns the number of subscribers of a channel.
     pub(crate) fn listener_count(&self, space: Space, name: &[u8]) -> usize {
         let listeners = match space {
             Space::Shard => &self.shards,
@@ -239,7 +239,7 @@ impl PubSub {
         listeners.get(name).map_or(0, Vec::len)
     }
 
-    /// How many different patterns there are.
+    /// Returns the number of different patterns.
     pub(crate) fn pattern_count(&self) -> usize {
         self.patterns.len()
     }

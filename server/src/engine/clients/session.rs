@@ -14,13 +14,13 @@ pub(crate) enum ReplyMode {
     #[default]
     On,
     Off,
-    /// Not the next one.
+    /// The reply to the next request is suppressed.
     SkipNext,
-    /// Not this one.
+    /// The reply to this request is suppressed.
     Skip,
 }
 
-/// Whether a connection takes slots that are on their way for ones that have arrived (ASKING).
+/// Whether a connection may use slots that are being imported (ASKING).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Asking {
     #[default]
@@ -34,21 +34,21 @@ pub(crate) enum Asking {
 /// A connection as a replica (`replication.c: replconfCommand`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplicaSide {
-    /// Where it listens; 0 if it did not say.
+    /// Port on which it listens; 0 if it is unknown.
     pub(crate) port: u16,
     /// The host that it gave, if not the one it came from.
     pub(crate) host: Option<String>,
-    /// It understands a new replication id in the answer to PSYNC.
+    /// The replica understands a new replication id in the reply to PSYNC.
     pub(crate) has_psync2: bool,
-    /// It wants the data and no stream behind it.
+    /// The replica requests the data without a stream.
     pub(crate) wants_data_only: bool,
     /// Parts of the data that it wants; `None` for all.
     pub(crate) filter: Option<RdbFilter>,
-    /// It reads the stream of commands.
+    /// The replica reads the stream of commands.
     pub(crate) is_reading: bool,
 }
 
-/// Parts of an RDB file that a replica asks for (`rdb-filter-only`).
+/// Parts of an RDB file that a replica requests (`rdb-filter-only`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RdbFilter {
     pub(crate) has_functions: bool,
@@ -87,7 +87,7 @@ pub(crate) struct Session {
     pub(crate) is_subscribed: bool,
     /// True if it gets every command (MONITOR).
     pub(crate) is_monitor: bool,
-    /// Its settings as a replica (REPLCONF); `None` for others.
+    /// Its settings as a replica (REPLCONF); `None` for other clients.
     pub(crate) replica_side: Option<Box<ReplicaSide>>,
     /// Its address, as CLIENT LIST prints it.
     pub(crate) addr: Box<str>,

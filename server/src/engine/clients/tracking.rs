@@ -15,7 +15,7 @@ use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a RESP2 connection hears of what was redirected to it, if it listens to anything at all.
+/// Channel for redirected invalidations to a RESP2 connection that subscribes to it.
 pub(in crate::engine) const CHANNEL: &str = "__redis__:invalidate";
 
 /// Bytes of a client's prefix in Redis, apart from its text.
@@ -159,7 +159,7 @@ impl Tracking {
         }
     }
 
-    /// Begins to draw anew.
+    /// Restarts the generator.
     pub(in crate::engine) fn reseed(&mut self, seed: u64) {
         self.draws = Rng::for_component(seed, "tracking");
     }

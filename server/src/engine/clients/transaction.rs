@@ -15,13 +15,13 @@ const KEEP_BYTES_MAX: usize = 64 * 1024;
 /// Needs of a command, or of several together, for gates that may refuse it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
-    /// It changes keys.
+    /// The command changes keys.
     pub(crate) writes: bool,
-    /// It may send replicas something without changing keys.
+    /// The command may be propagated without changing keys.
     pub(crate) replicates: bool,
-    /// It may take memory.
+    /// The command may need memory.
     pub(crate) memory: bool,
-    /// It wants a replica whose link to the master is up.
+    /// The command needs a replica whose link to the master is up.
     pub(crate) master: bool,
 }
 
@@ -89,7 +89,7 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Missing,
-    /// It is past its deadline.
+    /// The key is past its deadline.
     Expired,
     There,
 }
@@ -97,7 +97,7 @@ pub(crate) enum Presence {
 #[derive(Clone, Copy, Debug)]
 struct Watcher {
     conn: ConnId,
-    /// The key was there at WATCH, but past its deadline.
+    /// The key existed at WATCH, but past its deadline.
     was_expired: bool,
 }
 
@@ -136,7 +136,7 @@ impl Watches {
         self.dirty.remove(&conn);
     }
 
-    /// A key was created, changed or removed; `is_there` says whether it is there now.
+    /// Handles that a key was created, changed or removed; `is_there` is true if it exists now.
     pub(crate) fn touched(&mut self, db: usize, key: &[u8], is_there: bool) {
         let Some(watchers) = self.by_key.get_mut(&(db, Blob::new(key))) else {
             return;
@@ -171,7 +171,7 @@ impl Watches {
         }
     }
 
-    /// How many keys a connection watches.
+    /// Returns the number of keys that a connection watches.
     pub(crate) fn count(&self, conn: ConnId) -> usize {
         self.by_conn.get(&conn).map_or(0, Vec::len)
     }
@@ -186,7 +186,7 @@ impl Watches {
         self.dirty.contains(&conn)
     }
 
-    /// What a connection watches and did not find expired, for a last look before EXEC.
+    /// Returns the watched keys that were not found expired, for a check before EXEC.
     pub(crate) fn fresh_keys(&self, conn: ConnId) -> impl Iterator<Item = (usize, &Blob)> {
         let watched = self.by_conn.get(&conn).into_iter().flatten();
         watched

@@ -70,7 +70,7 @@ impl Ctx<'_> {
         self.state.acl.changed(name, rules)
     }
 
-    /// Removes a user and ends its sessions; false if there is no such user.
+    /// Removes a user and ends its sessions; false if the user does not exist.
     pub(crate) fn remove_user(&mut self, name: &[u8]) -> bool {
         self.state.remove_user(self.session, name)
     }
@@ -98,7 +98,7 @@ impl Ctx<'_> {
         self.state.acl.log_mut().clear();
     }
 
-    /// Draws a password of so many hexadecimal digits.
+    /// Draws a password of `digits` hexadecimal digits.
     pub(crate) fn draw_password(&mut self, digits: usize) -> String {
         self.state.acl.draw_password(digits)
     }

@@ -49,12 +49,12 @@ impl Ctx<'_> {
         &self.state.clients.pause
     }
 
-    /// Fits the buffers of all clients to what they needed until now. Without it CLIENT LIST shows old sizes.
+    /// Updates the buffer sizes of all clients. Without it CLIENT LIST shows old sizes.
     pub(crate) fn settle_buffers(&mut self) {
         self.state.settle_buffers(self.session, self.now);
     }
 
-    /// How reply buffers are resized from now on.
+    /// Sets how reply buffers are resized from now on.
     pub(crate) fn set_reply_buffers(&mut self, change: impl FnOnce(&mut ReplyBufferSettings)) {
         self.settle_buffers();
         change(&mut self.state.clients.reply_buffers);
@@ -97,7 +97,7 @@ impl Ctx<'_> {
         self.session.queue = Some(self.state.clients.take_queue());
     }
 
-    /// Lets the next EXEC of the caller fail if the key changes.
+    /// Makes the next EXEC of the caller fail if the key changes.
     pub(crate) fn watch(&mut self, key: &[u8]) {
         let found = self.db().find_live(key, self.now_millis());
         let was_expired = found.is_some_and(|(_, is_live)| !is_live);

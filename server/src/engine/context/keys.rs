@@ -222,7 +222,7 @@ impl Ctx<'_> {
         self.touched(key);
     }
 
-    /// Adds a key that is not there; the caller says [`Ctx::touched`].
+    /// Adds a missing key; the caller has to call [`Ctx::touched`].
     pub(crate) fn add(&mut self, key: &[u8], value: Value) -> u32 {
         let is_stream = value.kind() == Kind::Stream;
         if self.state.clients.pause.is_on()
@@ -248,7 +248,7 @@ impl Ctx<'_> {
         Some(self.db().deadline(slot))
     }
 
-    /// Changes the deadline of a key that is there.
+    /// Changes the deadline of an existing key.
     pub(crate) fn set_deadline(&mut self, key: &[u8], deadline: Option<UnixMillis>) {
         if let Some(slot) = self.find(key) {
             self.set_deadline_of(slot, key, deadline);
@@ -262,7 +262,7 @@ impl Ctx<'_> {
         self.touched(key);
     }
 
-    /// Removes a key; true when it was there.
+    /// Removes a key; true if it existed.
     #[inline]
     pub(crate) fn delete(&mut self, key: &[u8]) -> bool {
         let Some(slot) = self.find(key) else {

@@ -1,4 +1,5 @@
-//! [`Ctx`] is all that a handler may touch: the caller's session, the instant, and methods for everything else.
+//! [`Ctx`] is everything that a handler may use: the caller's session, the instant, and methods for the rest
+//! of the node.
 //!
 //! `keys.rs` has keys and values, `object.rs` what belongs to a key beside its value, `clients.rs` connections,
 //! `node.rs` the node itself, `persistence.rs` files of data, `propagation.rs`
@@ -96,11 +97,11 @@ pub(crate) struct Ctx<'a> {
     /// The same, as deadlines count.
     pub(crate) now_millis: UnixMillis,
     pub(crate) origin: Origin,
-    /// How long the command takes, microseconds.
+    /// Duration of the command, in microseconds.
     pub(crate) took: u64,
     /// Work of the engine after the handler.
     pub(crate) then: Option<Continuation>,
-    /// How many of the caller's own frames come before the reply.
+    /// Number of the caller's own frames that come before the reply.
     pub(crate) reply_at: Option<usize>,
 }
 
@@ -140,9 +141,9 @@ impl Ctx<'_> {
         Err(CommandError::Parked)
     }
 
-    /// Parks the request until a stream has entries behind an id (XREAD), or until the group of the caller
-    /// can be served (XREADGROUP, which has no ids of its own). A reader of a group also gets a reply when the
-    /// stream or the group is gone.
+    /// Parks the request until a stream has entries after an id (XREAD), or until the group of the caller can
+    /// be served (XREADGROUP, which has no ids of its own). A reader of a group also gets a reply when the
+    /// stream or the group is deleted.
     pub(crate) fn block_on_streams(
         &mut self,
         keys: &[&[u8]],
@@ -162,7 +163,7 @@ impl Ctx<'_> {
         self.state.unit.retry.as_ref()
     }
 
-    /// Parks the request for a time (`None`: for ever) and then answers; at once where nothing may wait.
+    /// Parks the request for a time (`None`: forever) and then replies; at once where requests may not wait.
     pub(crate) fn block_for(
         &mut self,
         timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Access of handlers to the node itself: parameters, statistics, scripts, and its place among others.
+//! Access of handlers to the node itself: parameters, statistics, scripts, and its role in a deployment.
 
 use super::Ctx;
 use crate::engine::Address;
@@ -112,14 +112,14 @@ impl Ctx<'_> {
         self.state.data.digest()
     }
 
-    /// Digest of the value of a key; of nothing, if there is no such key.
+    /// Returns the digest of the value of a key; that of no data if the key does not exist.
     #[cfg(feature = "script")]
     pub(crate) fn value_digest(&self, key: &[u8]) -> String {
         self.state.data.value_digest(self.session.db, key)
     }
 }
 
-/// Effects on others, and scripts.
+/// Effects on other connections, and scripts.
 impl Ctx<'_> {
     /// Leaves an effect to the driver.
     pub(crate) fn emit(&mut self, effect: Effect) {
@@ -131,7 +131,7 @@ impl Ctx<'_> {
         self.state.scripting.busy.is_some()
     }
 
-    /// Lets scripts call commands that are refused in scripts, or no longer.
+    /// Allows scripts to call commands that are refused in scripts, or forbids it again.
     pub(crate) fn allow_all_in_scripts(&mut self, is_wanted: bool) {
         self.state.scripting.allows_all = is_wanted;
     }
@@ -221,7 +221,7 @@ impl Ctx<'_> {
     }
 }
 
-/// The node's place among others.
+/// The node's role in its deployment.
 impl Ctx<'_> {
     /// The node's part in replication.
     pub(crate) fn replication(&self) -> &Replication {
@@ -248,7 +248,7 @@ impl Ctx<'_> {
         self.state.promote();
     }
 
-    /// Registers the caller for the acknowledgements of so many replicas (WAIT).
+    /// Registers the caller for the acknowledgements of `replicas` replicas (WAIT).
     pub(crate) fn await_replicas(&mut self, replicas: usize, offset: u64) {
         let conn = self.session.conn;
         self.state.await_replicas(conn, replicas, offset);

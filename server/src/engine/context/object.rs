@@ -8,13 +8,13 @@ use crate::engine::value::EncodingHint;
 /// The value at which the clock of last uses wraps (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
 
-/// When a removal invalidates what clients have cached, in relation to its keyspace events. Commands of Redis differ in it,
-/// and a client that hears of both sees the difference.
+/// Order of the invalidation of client caches and the keyspace events of a removal. Commands of Redis differ
+/// in it, and a client that receives both sees the difference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TouchOrder {
     /// Before all events.
     First,
-    /// Before the event that the key is gone.
+    /// Before the event of the removal.
     BeforeDel,
     /// After all events.
     Last,
@@ -60,7 +60,7 @@ impl Ctx<'_> {
         self.db().form(slot)
     }
 
-    /// Says how the string at a key came about, if not as a whole.
+    /// Records how the string at a key was made, if not as a whole.
     pub(crate) fn set_form(&mut self, key: &[u8], form: EncodingHint) {
         if let Some(slot) = self.find_quietly(key) {
             self.db_mut().set_form(slot, form);
@@ -90,13 +90,13 @@ impl Ctx<'_> {
         self.db().idle_seconds(slot, self.now_millis())
     }
 
-    /// How often the key is used, under a policy that counts.
+    /// Returns the access frequency of a key, under a policy that counts accesses.
     pub(crate) fn frequency(&self, slot: u32) -> u8 {
         let per_loss = self.state.config.lfu_decay_time;
         self.db().frequency(slot, self.now_millis(), per_loss)
     }
 
-    /// Lets a key look as if it had been used so often.
+    /// Sets the access frequency of a key.
     pub(crate) fn set_frequency(&mut self, key: &[u8], frequency: u8) {
         let now = self.now_millis();
         if let Some(slot) = self.find_quietly(key) {

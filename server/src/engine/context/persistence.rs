@@ -16,7 +16,7 @@ impl Ctx<'_> {
         self.state.save_file()
     }
 
-    /// The same for BGSAVE, whose answer says nothing of the outcome.
+    /// Saves for BGSAVE, whose reply does not contain the outcome.
     pub(crate) fn save_file_behind(&mut self) -> Result<(), SaveError> {
         let saved = self.save_file();
         let figures = &mut self.state.introspection.saves;

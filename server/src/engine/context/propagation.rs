@@ -1,4 +1,4 @@
-//! How a command enters the stream of commands that replicas outside of the deployment read.
+//! The form in which a command enters the stream for replicas outside of the deployment.
 //!
 //! *Policy* (`server.c: call`). A command that has changed data is propagated as it was sent: a new command needs
 //! nothing from here. A handler whose command would do something else on a replica (it reads the clock, draws, waits, or
@@ -162,8 +162,8 @@ impl Ctx<'_> {
         (line, file)
     }
 
-    /// Tries to go on with a replica that has the first `offset - 1` bytes of this history: what it has missed. `None` if
-    /// that is not known any more.
+    /// Returns the part of the stream that a replica lacks which has the first `offset - 1` bytes of this
+    /// history. `None` if the backlog no longer reaches back so far.
     pub(crate) fn partial_sync(&mut self, id: &[u8], offset: i64) -> Option<Vec<u8>> {
         let missed = self.missed_by(id, offset);
         let stats = &mut self.state.introspection.stats;

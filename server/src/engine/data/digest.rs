@@ -36,7 +36,7 @@ impl Data {
         digest.hex()
     }
 
-    /// The digest of one value; of nothing, if there is no such key.
+    /// Returns the digest of one value; that of no data if the key does not exist.
     pub(in crate::engine) fn value_digest(&self, db: usize, key: &[u8]) -> String {
         let mut digest = Digest::default();
         let db = self.db(db);

@@ -32,12 +32,12 @@ pub(in crate::engine) struct MemoryAccounting {
     /// Everything has to be weighed.
     is_void: bool,
     rng: Rng,
-    /// Whether the command that runs began without memory left.
+    /// True if the running command started without free memory.
     pub(in crate::engine) is_short: bool,
 }
 
 impl MemoryAccounting {
-    /// One for a node that has a bound.
+    /// Makes the accounting of a node with a memory limit.
     pub(in crate::engine) fn of(config: &Config) -> Option<Box<Self>> {
         let accounting = Self {
             sizes: BTreeMap::new(),
@@ -56,7 +56,7 @@ impl MemoryAccounting {
         }
     }
 
-    /// Whole databases have changed.
+    /// Handles that whole databases have changed.
     pub(in crate::engine) fn forget(&mut self) {
         self.is_void = true;
         self.stale.clear();

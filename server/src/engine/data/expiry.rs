@@ -7,7 +7,7 @@
 
 use crate::engine::time::UnixMillis;
 
-/// Not in the heap.
+/// Position of a slot that is not in the heap.
 pub(in crate::engine) const NOWHERE: u32 = u32::MAX;
 
 /// The keys: the heap asks them for their deadlines and tells them where these stand.
@@ -28,7 +28,7 @@ impl Deadlines {
         self.heap.first().copied()
     }
 
-    /// One of them, in no certain order.
+    /// Returns any slot with a deadline.
     pub(in crate::engine) fn nth(&self, at: usize) -> Option<u32> {
         self.heap.get(at).map(|(_, slot)| *slot)
     }
@@ -146,7 +146,7 @@ mod tests {
     use crate::engine::rng::Rng;
     use std::collections::BTreeMap;
 
-    /// Where the deadline of each slot stands, and what it is.
+    /// Deadline of each slot, and its position in the heap.
     #[derive(Default)]
     struct Keys {
         places: BTreeMap<u32, u32>,

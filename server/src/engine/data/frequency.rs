@@ -1,4 +1,4 @@
-//! How often a key is used: a counter that grows the more slowly the higher it is, and decays with time.
+//! Access frequency of a key: a counter that grows more slowly the higher it is, and decays with time.
 //! Kept in the bits that hold the time of the last use under other policies, as in Redis.
 //!
 //! Source: `evict.c: LFULogIncr, LFUDecrAndReturn`.
@@ -18,7 +18,7 @@ pub(in crate::engine) fn bits(counter: u8, now: UnixMillis) -> [u8; 3] {
     [counter, low, high]
 }
 
-/// A counter after its decay: it loses one per so many minutes, or nothing if they are 0.
+/// Returns a counter after its decay: it loses one per `minutes_per_loss` minutes, or nothing if they are 0.
 pub(in crate::engine) fn decayed(
     [counter, low, high]: [u8; 3],
     now: UnixMillis,

@@ -26,7 +26,7 @@ struct Entry {
     value: Value,
     /// [`NEVER`] for a key that stays.
     deadline: UnixMillis,
-    /// Where its deadline stands in the heap, or [`NOWHERE`].
+    /// Position of its deadline in the heap, or [`NOWHERE`].
     deadline_at: u32,
     /// When the key was used last: the low 24 bits of the Unix time in seconds, as Redis keeps them; or
     /// how often, see `frequency.rs`.
@@ -179,7 +179,7 @@ impl Db {
         self.set_frequency(slot, now, counter);
     }
 
-    /// How often the key is used, from 0 to 255.
+    /// Access frequency of the key, from 0 to 255.
     pub(crate) fn frequency(&self, slot: u32, now: UnixMillis, minutes_per_loss: i64) -> u8 {
         frequency::decayed(self.entry(slot).used_at, now, minutes_per_loss)
     }
@@ -198,13 +198,13 @@ impl Db {
         self.entries.get_mut(slot).expect(FOUND).form = form;
     }
 
-    /// One of the keys, each of them about as likely; `draw` gives random numbers.
+    /// Returns a random key, each with about the same probability; `draw` returns random numbers.
     pub(crate) fn random(&self, mut draw: impl FnMut() -> u64) -> Option<u32> {
         let size = u64::from(self.entries.size());
         if self.len() == 0 {
             return None;
         }
-        // Where few places are used, the next one after a random place is good enough.
+        // If few places are used, the next one after a random place is random enough.
         for _ in 0..PROBES_MAX {
             let slot = (draw() % size) as u32;
             if self.entries.get(slot).is_some() {
@@ -236,7 +236,7 @@ impl Db {
         }
     }
 
-    /// Adds a key that is not there.
+    /// Adds a missing key.
     pub(crate) fn insert(&mut self, key: &[u8], value: Value) -> u32 {
         let slot = self.entries.insert(Entry {
             key: Blob::new(key),
@@ -253,7 +253,7 @@ impl Db {
         slot
     }
 
-    /// Makes a key what it is elsewhere.
+    /// Puts a key in the state that it has on another node.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -295,7 +295,7 @@ impl Db {
         slots.by_ref().map(size).sum()
     }
 
-    /// One of the keys that carry a deadline, in no certain order.
+    /// Returns any key with a deadline.
     pub(crate) fn volatile(&self, at: usize) -> Option<u32> {
         self.deadlines.nth(at)
     }

@@ -66,7 +66,7 @@ impl Data {
         }
     }
 
-    /// Notes the deadlines of all fields anew, after whole databases were exchanged or replaced.
+    /// Records the deadlines of all fields again, after whole databases were swapped or replaced.
     pub(super) fn note_all_fields(&mut self) {
         let Some(timed) = &mut self.timed_fields else {
             return;
@@ -204,7 +204,7 @@ impl Data {
         }
     }
 
-    /// Whole databases have changed.
+    /// Handles that whole databases have changed.
     pub(super) fn forget_sizes(&mut self) {
         if let Some(accounting) = &mut self.accounting {
             accounting.forget();
@@ -219,7 +219,8 @@ impl Data {
         self.forget_sizes();
     }
 
-    /// The key that has to go, by database and slot, as long as the data and `others` bytes take more than `maxmemory`.
+    /// Returns the key to evict, by database and slot, while the data and `others` bytes take more than
+    /// `maxmemory`.
     pub(super) fn excess(&mut self, others: usize, config: &Config, now: UnixMillis) -> Excess {
         match &mut self.accounting {
             Some(accounting) => accounting.excess(&self.dbs, others, config, now),

@@ -18,7 +18,7 @@ const CHECKSUM_BYTES: usize = 8;
 /// Versions from which on a file ends with a checksum (`RDB_VERSION` 5).
 const CHECKSUM_SINCE: u16 = 5;
 
-/// Records that are no values (`rdb.h: RDB_OPCODE_FUNCTION2` ...).
+/// Records that are not values (`rdb.h: RDB_OPCODE_FUNCTION2` ...).
 mod opcode {
     pub(super) const FUNCTION: u8 = 245;
     pub(super) const FUNCTION_OF_A_CANDIDATE: u8 = 246;
@@ -57,7 +57,7 @@ pub(crate) struct Loaded {
 /// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileError {
-    /// It does not begin as an RDB file does.
+    /// The file does not start like an RDB file.
     NotRdb,
     /// A newer version of Redis has written it.
     Version(String),
@@ -65,7 +65,7 @@ pub(crate) enum FileError {
     Checksum,
     /// The record at this position is malformed.
     Malformed(usize),
-    /// It needs something that the double does not have.
+    /// The file needs a feature that the double lacks.
     Missing(String),
 }
 
@@ -75,7 +75,7 @@ impl std::fmt::Display for FileError {
             Self::NotRdb => f.write_str("the file does not begin with REDIS and a version"),
             Self::Version(version) => write!(f, "can't handle RDB format version {version}"),
             Self::Checksum => f.write_str("wrong RDB checksum"),
-            Self::Malformed(at) => write!(f, "the bytes at offset {at} are no RDB"),
+            Self::Malformed(at) => write!(f, "the bytes at offset {at} are not valid RDB"),
             Self::Missing(what) => write!(f, "redouble does not read {what}"),
         }
     }
@@ -146,13 +146,13 @@ fn save_keys(db: &Db, writer: &mut Writer, config: &Config, now: UnixMillis) {
     }
 }
 
-/// How keys of a file are taken over.
+/// How keys of a file are added.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taking {
     /// Keys that have expired by now are left out, as a master does; `None` to keep them.
     pub(crate) expires_at: Option<UnixMillis>,
     pub(crate) now: UnixMillis,
-    /// A key that is there already is replaced; otherwise it is an error.
+    /// An existing key is replaced; otherwise it is an error.
     pub(crate) replaces: bool,
 }
 
@@ -167,7 +167,7 @@ struct About {
 /// Reads a file, and adds its keys to `databases`.
 ///
 /// # Errors
-/// The file is no RDB file, or needs something that the double does not have.
+/// The file is not an RDB file, or needs a feature that the double lacks.
 pub(crate) fn read(
     bytes: &[u8],
     databases: Vec<Db>,
@@ -294,7 +294,7 @@ fn version(bytes: &[u8], config: &Config) -> Result<u16, FileError> {
     }
 }
 
-/// The file without its checksum, if that is right; 0 means that there is none.
+/// Returns the file without its checksum, if that is correct; 0 means that there is none.
 fn checked(bytes: &[u8]) -> Result<&[u8], FileError> {
     let end = bytes.len().checked_sub(CHECKSUM_BYTES);
     let end = end.filter(|end| *end > MAGIC.len() + 4);

@@ -14,7 +14,7 @@ pub enum Outcome {
     Reply(Reply),
     /// The answer follows later, as an [`Effect::Reply`].
     Parked,
-    /// There is no answer.
+    /// The request has no reply.
     Silent,
 }
 
@@ -25,7 +25,7 @@ pub trait NodeApi {
     /// # Errors
     /// `ERR max number of clients reached`, as `networking.c: acceptCommonHandler`.
     fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply>;
-    /// Where a connection has reached the server, if not where its client is.
+    /// Address at which a connection has reached the server, if it differs from the client's.
     fn reached_at(&mut self, conn: ConnId, laddr: &str);
     /// Sets the meter of a connection's output, which CLIENT LIST reads.
     fn measured_by(&mut self, conn: ConnId, meter: OutputMeter);
@@ -41,13 +41,13 @@ pub trait NodeApi {
     /// The next effect to carry out, in the order in which they came about. To be asked after every
     /// other call until there is none.
     fn poll_effect(&mut self) -> Option<Effect>;
-    /// Whether there are effects to carry out.
+    /// True if there are effects to carry out.
     fn has_effects(&self) -> bool;
     /// The protocol a connection is answered in.
     fn protocol(&self, conn: ConnId) -> Protocol;
     /// The bounds under which a connection's input is decoded.
     fn limits(&self, conn: ConnId) -> Limits;
-    /// How much a connection can leave unread before it ends (`client-output-buffer-limit`).
+    /// Limits of a connection's unread output (`client-output-buffer-limit`).
     fn output_limits(&self, conn: ConnId) -> OutputLimits;
     /// The name a connection gave itself by CLIENT SETNAME; empty at first.
     fn name(&self, conn: ConnId) -> &[u8];

@@ -9,8 +9,8 @@ use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply};
 const ADDR: &str = "test:0";
 
 impl Engine {
-    /// Runs one request in a session of its own, which is authenticated, uses database `db` and ends
-    /// with the request. No later client notices that there was a session.
+    /// Runs one request in a separate session, which is authenticated, uses database `db` and ends with the
+    /// request. Later clients do not notice this session.
     ///
     /// # Errors
     /// The error reply of the command; or an error that says so if the command would wait, or would
@@ -69,7 +69,7 @@ impl Engine {
     }
 }
 
-/// True if the session is no longer what [`Engine::run_directly`] began with.
+/// Returns true if the session differs from the initial one of [`Engine::run_directly`].
 fn has_changed(session: &Session, db: usize) -> bool {
     session.db != db
         || session.user.is_some()

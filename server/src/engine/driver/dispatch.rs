@@ -26,7 +26,7 @@ pub(in crate::engine) enum Dispatched {
     Exec(Box<Queue>),
     /// The answer comes later.
     Parked,
-    /// There is no answer.
+    /// The request has no reply.
     Silent,
 }
 
@@ -271,7 +271,7 @@ pub(in crate::engine) fn tell_monitors(
     }
 }
 
-/// Writes a command into the slow log. What a script calls has no client of its own.
+/// Adds a command to the slow log. The entry of a call in a script has no client.
 #[cold]
 pub(in crate::engine) fn log_slow(
     state: &mut State,

@@ -59,7 +59,7 @@ impl Engine {
         answers
     }
 
-    /// Lets go what has arrived, and tells the caller.
+    /// Commits the keys that have arrived, and replies to the caller.
     pub(crate) fn migrated(
         &mut self,
         migration: &Migration,

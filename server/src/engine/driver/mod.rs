@@ -83,7 +83,7 @@ impl Engine {
     /// Checks the users in the settings of an ordinary node.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason why they are invalid.
     #[cfg(feature = "net")]
     pub(crate) fn check_users(config: &Config, tables: Tables) -> Result<(), String> {
         users_at_start(config, tables.ordinary.catalogue()).map(|_| ())
@@ -136,7 +136,7 @@ impl Engine {
         state.clients.waiters.list(&state.clients.sessions)
     }
 
-    /// How many listen to a channel, patterns not counted.
+    /// Returns the number of subscribers of a channel, without those of patterns.
     pub fn subscribers(&self, channel: &[u8]) -> usize {
         let pubsub = &self.state().clients.pubsub;
         pubsub.listener_count(Space::Channel, channel)
@@ -193,7 +193,7 @@ impl Engine {
         self.follow_up(now);
     }
 
-    /// Removes a key as if memory had run short; false when it is not there.
+    /// Removes a key as an eviction does; false if it does not exist.
     pub fn evict(&mut self, db: usize, key: &[u8], now: UnixMicros) -> bool {
         let was_there = self.state_mut().evict(db, key);
         self.follow_up(now);
@@ -249,7 +249,7 @@ impl Engine {
 
 #[cfg(not(feature = "script"))]
 impl Engine {
-    /// Without the `script` feature no command asks for a script.
+    /// Without the `script` feature no command runs a script.
     fn run_script(
         &mut self,
         _call: super::context::ScriptCall,

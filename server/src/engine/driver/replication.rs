@@ -60,7 +60,7 @@ impl Engine {
         state.end_failover();
         state.show_out_waiting();
         self.follow_up(now);
-        // Replicas of this node have just got the copy, which is no unit of the master.
+        // Replicas of this node have just received the copy, which is not a unit of the master.
         self.state_mut().peers.replication.offset = copy.offset;
     }
 
@@ -72,12 +72,12 @@ impl Engine {
         }
     }
 
-    /// Where the other nodes of the deployment are, which this one may follow.
+    /// Sets the addresses of the other nodes of the deployment, which this node may follow.
     pub(crate) fn set_peers(&mut self, peers: Vec<Address>) {
         self.state_mut().peers.replication.set_peers(peers);
     }
 
-    /// The node becomes a master, with what it holds (`replicationUnsetMaster`).
+    /// Makes the node a master with its present data (`replicationUnsetMaster`).
     pub(crate) fn promote(&mut self) {
         self.state_mut().promote();
     }
@@ -97,7 +97,7 @@ impl Engine {
         state.keep_journal();
     }
 
-    /// A follower is heard again, or no more.
+    /// Records that the node receives acknowledgements of a replica again, or no longer.
     pub(crate) fn hear_replica(&mut self, id: u64, is_heard: bool, now: UnixMicros) {
         let mut replicas = self.state_mut().peers.replication.replicas.iter_mut();
         if let Some(replica) = replicas.find(|replica| replica.id == id) {

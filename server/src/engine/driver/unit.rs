@@ -263,7 +263,7 @@ impl Engine {
             after,
             has_news,
         });
-        // The waiter is the caller now: frames of its own request have their place around the reply.
+        // The waiter is the caller now: frames that its own request causes go before or after its reply.
         let caller = state.unit.caller.replace(conn);
         let frames = std::mem::take(&mut state.unit.own_frames);
         let dispatched = dispatch(state, table, &mut session, request, now, Origin::Retry);
@@ -363,7 +363,7 @@ impl Engine {
         Outcome::Reply(Reply::Array(transaction.replies))
     }
 
-    /// When [`Engine::handle_timeout`] has something to do.
+    /// Returns the time at which [`Engine::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<UnixMillis> {
         let (deadline, _) = self.state().first_due()?;
         // A deadline has passed only when now > deadline.

@@ -34,7 +34,7 @@ impl Spikes {
 pub(crate) struct Latency(BTreeMap<&'static str, Spikes>);
 
 impl Latency {
-    /// An event took so many milliseconds. Of those in one second the longest is kept.
+    /// Records an event of `millis` milliseconds. Of the events in one second the longest is kept.
     pub(in crate::engine) fn add(&mut self, event: &'static str, at: i64, millis: i64) {
         let spikes = self.0.entry(event).or_default();
         spikes.max = spikes.max.max(millis);

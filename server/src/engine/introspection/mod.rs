@@ -1,7 +1,7 @@
-//! What a node tells about itself: counters, slow commands, slow events, its identity and start.
+//! Statistics of a node: counters, slow commands, slow events, its identity and start.
 //!
 //! *Invariants.* Counters only grow until they are reset; the number of changes and the memory peak are never reset.
-//! Nothing here decides anything: no other part reads these figures to act on them.
+//! These figures are only reported: no other part reads them to make a decision.
 
 pub(super) mod latency;
 pub(super) mod monitor;

@@ -78,7 +78,7 @@ pub(in crate::engine) fn trimmed(args: &[&[u8]]) -> Vec<Vec<u8>> {
 /// Text in place of a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
-/// The words of a request as others may see them: no passwords.
+/// Returns the arguments of a request without passwords.
 pub(in crate::engine) fn shown<'a>(request: Request<'a>) -> Vec<&'a [u8]> {
     let mut words: Vec<&[u8]> = request.iter().collect();
     let is = |word: Option<&&[u8]>, name: &str| {

@@ -12,7 +12,7 @@ const CODES_MAX: usize = 128;
 const CODE_BYTES_MAX: usize = 31;
 const NO_CODE: &str = "ERR";
 
-/// How often a command was called.
+/// Number of calls of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) calls: u64,

@@ -6,13 +6,13 @@ pub(crate) struct ScriptFlags(u8);
 
 #[cfg(feature = "script")]
 impl ScriptFlags {
-    /// It does not write.
+    /// The function does not write.
     pub(crate) const NO_WRITES: Self = Self(1);
-    /// It may write without free memory.
+    /// The function may run without free memory.
     pub(crate) const ALLOW_OOM: Self = Self(1 << 1);
-    /// It may run on a replica with old data.
+    /// The function may run on a replica with old data.
     pub(crate) const ALLOW_STALE: Self = Self(1 << 2);
-    /// It must not run in a cluster.
+    /// The function must not run in a cluster.
     pub(crate) const NO_CLUSTER: Self = Self(1 << 3);
     /// Its keys may be in several slots.
     pub(crate) const ALLOW_CROSS_SLOT: Self = Self(1 << 4);

@@ -95,7 +95,7 @@ impl Libraries {
         self.generation += 1;
     }
 
-    /// The same libraries, loaded anew: their functions start with new upvalues.
+    /// Returns the same libraries, loaded again: their functions start with new upvalues.
     pub(crate) fn anew(&self) -> Self {
         let mut fresh = Self {
             generation: self.generation + 1,

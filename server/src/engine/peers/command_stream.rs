@@ -26,7 +26,7 @@ struct Propagated {
     args: Vec<Blob>,
 }
 
-/// How a handler's own command is propagated.
+/// Propagation of a handler's own command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) enum Own {
     /// The command as it was sent.
@@ -60,11 +60,11 @@ pub(in crate::engine) struct CommandStream {
     /// Commands of the unit that runs.
     unit: Vec<Propagated>,
     unit_bytes: usize,
-    /// How the command of the running handler is propagated.
+    /// Propagation of the running handler's command.
     pub(in crate::engine) own: Own,
     /// True if the command that runs is propagated although it changed nothing.
     pub(in crate::engine) is_forced: bool,
-    /// True if the commands of the unit are no transaction.
+    /// True if the commands of the unit do not form a transaction.
     pub(in crate::engine) is_plain: bool,
     /// The number of changes at the end of the latest command.
     pub(in crate::engine) changes_seen: u64,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Bytes that the protocol of replication spends on a change, beside the key and the value.
 const CHANGE_BYTES: u64 = 32;
 
-/// One thing that a unit has done.
+/// A change of a unit.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// The key holds this now.
@@ -43,7 +43,7 @@ pub(crate) enum Change {
     },
     /// Everything was put in the place of everything.
     Replace(Vec<Db>),
-    /// Libraries of functions went, then others came.
+    /// Libraries of functions were removed, then others were added.
     Libraries {
         removed: Vec<Blob>,
         added: Vec<Arc<Library>>,
@@ -145,7 +145,7 @@ impl Journal {
         }
     }
 
-    /// Something that is no key's; what was touched before it is written first.
+    /// Adds a change that concerns no key; the touched keys so far are written first.
     pub(crate) fn push(&mut self, dbs: &[Db], change: Change) {
         self.settle(dbs);
         self.record(change);

@@ -5,7 +5,7 @@
 //! reads it. [`Peers::is_guarded`] holds whenever a gate may refuse a request for this node's place or for want of
 //! memory; `State::guards_writes` keeps it true.
 //!
-//! How nodes reach each other is decided in `topology/`.
+//! `topology/` decides how nodes reach each other.
 
 pub(super) mod cluster;
 pub(super) mod command_stream;

@@ -9,7 +9,7 @@ use crate::engine::conn_id::ConnId;
 use crate::engine::rng::Rng;
 use crate::engine::time::UnixMicros;
 
-/// Where a node is reached.
+/// Address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// Its host, as clients write it.
@@ -29,7 +29,7 @@ impl std::fmt::Display for Address {
 pub(crate) struct Upstream {
     pub(crate) address: Address,
     pub(crate) is_up: bool,
-    /// When something came from it last, or when the link was cut.
+    /// Time of the last message from it, or of the cut of the link.
     pub(crate) since: UnixMicros,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Replication {
     /// The identity that was shared with a former master, and how far.
     pub(crate) former: Option<(String, u64)>,
     waits: Vec<AckWait>,
-    /// Where the other nodes of the deployment are.
+    /// Addresses of the other nodes of the deployment.
     peers: Vec<Address>,
 }
 
@@ -92,12 +92,12 @@ impl Replica {
 }
 
 impl Replication {
-    /// Whether there are other nodes.
+    /// Returns true if there are other nodes.
     pub(crate) fn has_peers(&self) -> bool {
         !self.peers.is_empty()
     }
 
-    /// Whether there is a node to follow at this address.
+    /// Returns true if a node of the deployment has this address.
     pub(crate) fn reaches(&self, address: &Address) -> bool {
         self.peers.contains(address)
     }
@@ -118,7 +118,7 @@ impl Replication {
         }
     }
 
-    /// Takes over from a node that starts anew: its waiting clients and the addresses of other nodes.
+    /// Takes over from a node that restarts: its waiting clients and the addresses of other nodes.
     pub(in crate::engine) fn adopt(&mut self, old: Self) {
         (self.waits, self.peers) = (old.waits, old.peers);
     }
@@ -169,13 +169,13 @@ impl Replication {
         self.replicas.iter().chain(readers)
     }
 
-    /// How many replicas have everything up to `offset`.
+    /// Returns the number of replicas that have all data up to `offset`.
     pub(crate) fn have(&self, offset: u64) -> usize {
         let has = |replica: &&Replica| replica.offset >= offset;
         self.all_replicas().filter(has).count()
     }
 
-    /// How many replicas have said something within `lag_seconds_max`; 0 is no bound.
+    /// Returns the number of replicas that sent a message within `lag_seconds_max`; 0 is no limit.
     pub(crate) fn good(&self, now: UnixMicros, lag_seconds_max: i64) -> usize {
         let is_good = |replica: &&Replica| {
             lag_seconds_max == 0 || replica.lag_seconds(now) <= lag_seconds_max

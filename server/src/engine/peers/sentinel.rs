@@ -15,7 +15,7 @@ pub(crate) struct Seen {
     pub(crate) offset: u64,
     /// `replica-priority`; 0 for a replica that is never promoted.
     pub(crate) priority: i64,
-    /// `replica-announced`; SENTINEL REPLICAS leaves out others.
+    /// `replica-announced`; SENTINEL REPLICAS omits other replicas.
     pub(crate) is_announced: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Watched {
 pub(crate) struct Sentinel {
     pub(crate) id: String,
     pub(crate) watched: Option<Watched>,
-    /// What the deployment tells, without the settings of this sentinel.
+    /// Facts from the deployment, without the settings of this sentinel.
     pub(in crate::engine) told: Option<Watched>,
     /// SENTINEL REMOVE has ended the watch.
     pub(crate) is_removed: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Sentinel {
     pub(crate) ends: SimulatedFailures,
 }
 
-/// What SENTINEL SET and SENTINEL MONITOR have changed.
+/// Settings changed by SENTINEL SET and SENTINEL MONITOR.
 #[derive(Clone, Debug)]
 pub(crate) struct MasterSettings {
     pub(crate) name: Option<String>,
@@ -79,7 +79,7 @@ impl Default for MasterSettings {
     }
 }
 
-/// What SENTINEL CONFIG SET has changed. It has no effect on a sentinel that talks to no other over a network.
+/// Settings changed by SENTINEL CONFIG SET. They have no effect, because sentinels use no network.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnSettings {
     pub(crate) resolves_hostnames: bool,
@@ -111,7 +111,7 @@ impl Sentinel {
         }
     }
 
-    /// What the deployment tells, with the settings of this sentinel.
+    /// Facts from the deployment, with the settings of this sentinel.
     pub(in crate::engine) fn adjusted(&self, mut watched: Watched) -> Watched {
         let settings = &self.master;
         if let Some(name) = &settings.name {

@@ -9,7 +9,7 @@ use crate::resp::{Blob, parse_integer};
 pub(in crate::engine) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
 pub(super) const HEADER_BYTES: usize = 6;
 pub(super) const END: u8 = 0xff;
-/// Where the number of entries does not fit.
+/// Number of entries in the header if the real number does not fit.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 /// Longer texts are never integers.
 const INTEGER_BYTES_MAX: usize = 20;
@@ -116,7 +116,7 @@ pub(super) fn push_backward(len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The entries; `None` for what is no listpack.
+/// Returns the entries; `None` if the bytes are not a listpack.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<Blob>> {
     let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let total = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
@@ -145,7 +145,7 @@ fn decode_entry(rest: &[u8]) -> Option<(Blob, usize)> {
     };
     let integer = |count: usize| {
         let bytes = rest.get(1..=count)?;
-        // The sign of the last byte fills what is missing.
+        // The sign of the last byte fills the missing bytes.
         let fill = if bytes.last()? & 0x80 == 0 { 0 } else { 0xff };
         let mut whole = [fill; 8];
         whole[..count].copy_from_slice(bytes);

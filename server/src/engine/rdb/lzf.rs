@@ -8,7 +8,7 @@ const PLACES_LOG: u32 = 16;
 const LITERALS_MAX: usize = 1 << 5;
 const OFFSET_END: usize = 1 << 13;
 const MATCH_MAX: usize = (1 << 8) + (1 << 3);
-/// A reference of three bytes stands for so many at most; nothing expands more.
+/// Largest expansion of a reference of three bytes; nothing expands more.
 const EXPANSION_MAX: usize = MATCH_MAX;
 
 /// The place of the three bytes at the beginning.
@@ -74,7 +74,7 @@ fn match_len(input: &[u8], from: usize, at: usize) -> usize {
     }
 }
 
-/// The compressed bytes, if they are no more than `bytes_max`.
+/// Returns the compressed bytes, if they are at most `bytes_max`.
 pub(super) fn compress(input: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     // Positions are 32 bits wide.
     if input.is_empty() || bytes_max == 0 || u32::try_from(input.len()).is_err() {
@@ -129,7 +129,7 @@ pub(super) fn compress(input: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
     Some(out.bytes)
 }
 
-/// The `len` bytes that were compressed; `None` if they are not so many, or nothing at all.
+/// Decompresses to `len` bytes; `None` if the length differs or the data is invalid.
 pub(super) fn decompress(mut input: &[u8], len: usize) -> Option<Vec<u8>> {
     if len > input.len().saturating_mul(EXPANSION_MAX) {
         return None;

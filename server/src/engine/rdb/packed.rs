@@ -54,7 +54,7 @@ impl Listpack {
         pack
     }
 
-    /// `None` for bytes that are no listpack.
+    /// `None` if the bytes are not a listpack.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         // Reads everything once.
         super::listpack::decode(bytes)?;
@@ -65,7 +65,7 @@ impl Listpack {
         &self.0
     }
 
-    /// Gives back memory that no element uses.
+    /// Frees memory that no element uses.
     pub(crate) fn shrink(&mut self) {
         self.0.shrink_to_fit();
     }
@@ -119,7 +119,7 @@ impl Listpack {
                 Element::Integer(i64::from((bits << 3) as i16 >> 3))
             }
             0xf1.. => {
-                // The sign of the last byte fills the others.
+                // The sign of the last byte fills the other bytes.
                 let fill = if bytes.last()? & 0x80 == 0 { 0 } else { 0xff };
                 let mut whole = [fill; 8];
                 whole[..data].copy_from_slice(bytes);
@@ -157,7 +157,7 @@ impl Listpack {
         at.checked_sub(len).filter(|at| *at >= FIRST)
     }
 
-    /// Adds an element behind all others: an integer, if the text is one.
+    /// Appends an element, as an integer if the text is one.
     pub(crate) fn push(&mut self, text: &[u8]) {
         match integer(text) {
             Some(value) => self.push_integer(value),

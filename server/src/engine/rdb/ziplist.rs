@@ -9,10 +9,10 @@ const HEADER_BYTES: usize = 10;
 const END: u8 = 0xff;
 /// The length of the entry before follows in four bytes.
 const LONG: u8 = 0xfe;
-/// Where the number of entries does not fit.
+/// Number of entries in the header if the real number does not fit.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// The entries; `None` for what is no ziplist.
+/// Returns the entries; `None` if the bytes are not a ziplist.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<Blob>> {
     let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let total = u32::from_le_bytes(*header.first_chunk()?);
@@ -58,7 +58,7 @@ fn decode_entry(rest: &[u8]) -> Option<(Blob, &[u8])> {
     };
     let integer = |count: usize| {
         let (bytes, rest) = rest.split_at_checked(count)?;
-        // The sign of the last byte fills what is missing.
+        // The sign of the last byte fills the missing bytes.
         let fill = if bytes.last()? & 0x80 == 0 { 0 } else { 0xff };
         let mut whole = [fill; 8];
         whole[..count].copy_from_slice(bytes);

@@ -9,7 +9,7 @@ const END: u8 = 0xff;
 /// The length follows in four bytes; a number of pairs that is not counted.
 const LONG: u8 = 0xfe;
 
-/// Fields and values; `None` for what is no zipmap.
+/// Returns fields and values; `None` if the bytes are not a zipmap.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<Blob>> {
     let (count, mut rest) = bytes.split_first()?;
     let mut entries = Vec::new();

@@ -46,8 +46,8 @@ pub(crate) trait Host: Send + 'static {
 /// Whether a script continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tick {
-    /// It continues.
+    /// The script continues.
     Continue,
-    /// It stops, and every later attempt to continue fails.
+    /// The script stops, and every later attempt to continue fails.
     Stop,
 }

@@ -37,7 +37,7 @@ use crate::resp::{ErrorReply, Protocol, Reply};
 pub(in crate::engine) struct Busy {
     pub(in crate::engine) caller: ConnId,
     pub(in crate::engine) killed: bool,
-    /// The caller's answer when the script is killed, if its VM is gone and only the caller still waits.
+    /// Reply to the caller if its script is killed after its VM was dropped.
     pub(in crate::engine) abandoned: Option<ErrorReply>,
     /// The transaction that the script is part of.
     pub(in crate::engine) transaction: Option<Transaction>,
@@ -111,7 +111,7 @@ pub(in crate::engine) struct Scripting {
     /// The settings of `cjson` that functions have changed.
     #[cfg(feature = "script")]
     pub(in crate::engine) function_settings: Settings,
-    /// What runs, or was abandoned, is a function, not a script.
+    /// True if the running or abandoned code is a function, not a script.
     pub(in crate::engine) runs_function: bool,
     /// The request that called the function that runs.
     #[cfg(feature = "script")]

@@ -34,7 +34,7 @@ impl Default for Settings {
     }
 }
 
-/// How NaN and infinity are encoded.
+/// Encoding of NaN and infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum InvalidNumbers {
     Refuse,

@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// Gives the sessions of a node that starts anew the users with the same names.
+    /// Assigns the users of the same names to the sessions of a node that restarts.
     pub(in crate::engine) fn keep_users_of_sessions(&mut self, old: &Acl) {
         let admits_all = self.acl.admits_all();
         for session in self.clients.sessions.iter_mut() {
@@ -155,7 +155,7 @@ impl State {
         self.refresh_rights(Some(own));
     }
 
-    /// Removes a user and ends its sessions; false if there is no such user.
+    /// Removes a user and ends its sessions; false if the user does not exist.
     pub(in crate::engine) fn remove_user(&mut self, own: &mut Session, name: &[u8]) -> bool {
         let Some(id) = self.acl.remove(name) else {
             return false;

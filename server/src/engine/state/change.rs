@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Removes a key for want of memory, as `evict.c: performEvictions`; false when it is not there.
+    /// Evicts a key, as `evict.c: performEvictions`; false if it does not exist.
     pub(in crate::engine) fn evict(&mut self, db: usize, key: &[u8]) -> bool {
         let Some(slot) = self
             .data

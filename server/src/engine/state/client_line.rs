@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// Bytes that a connection of 7.0.15 takes, without its buffers.
 const CONNECTION_BYTES: usize = 768;
-/// What a query buffer takes beside its content: in front and behind, and at least.
+/// Memory of a query buffer beside its content: before and after it, and its least size.
 const QUERY_HEADER_BYTES: usize = 6;
 const QUERY_BYTES_MIN: usize = 8;
 /// Bytes that Redis spends on an argument, a queued command, a watched key, a table's place and entry, and
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Fits the reply buffers of all clients, and of the caller, to what they needed until now.
+    /// Updates the reply buffer sizes of all clients and of the caller.
     pub(in crate::engine) fn settle_buffers(&mut self, caller: &mut Session, now: UnixMicros) {
         let settings = self.clients.reply_buffers;
         let others = self.clients.sessions.iter_mut();
@@ -163,7 +163,7 @@ impl State {
             flags.extend(is_set.then_some(flag));
         }
         let flags = if flags.is_empty() { "N" } else { &flags };
-        // What is being executed, or waits.
+        // The running request, or the one that waits.
         let current = running.or_else(|| waiting.and_then(OwnedRequest::as_request));
         let arguments = current.map_or(0, text_bytes);
         let ClientSize {

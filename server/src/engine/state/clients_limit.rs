@@ -31,8 +31,9 @@ impl State {
         self.evict_clients(None);
     }
 
-    /// Disconnects the largest clients until the others are below the limit. `running` is the caller with its request, which is
-    /// not among the sessions meanwhile; true if it goes itself.
+    /// Disconnects the largest clients until the remaining ones are below the limit. `running` is the caller
+    /// with its request, which is not among the sessions meanwhile; true if the caller itself is
+    /// disconnected.
     pub(in crate::engine) fn evict_clients(
         &mut self,
         running: Option<(&Session, Request<'_>)>,

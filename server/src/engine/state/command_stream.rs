@@ -11,7 +11,7 @@ use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::resp::{Blob, Reply, Request};
 use std::sync::Arc;
 
-/// Commands that expire keys which they were not asked for (`CMD_TOUCHES_ARBITRARY_KEYS`); what they remove is no
+/// Commands that expire keys beyond their arguments (`CMD_TOUCHES_ARBITRARY_KEYS`); their removals need no
 /// transaction.
 const TOUCH_ANY_KEY: [&str; 2] = ["randomkey", "scan"];
 
@@ -153,8 +153,8 @@ impl State {
         self.guards_writes();
     }
 
-    /// Begins the stream, if there is none, with a history of its own (`replication.c: syncCommand`). A deployment keeps
-    /// its history.
+    /// Starts the stream, if there is none, with a new history (`replication.c: syncCommand`). A deployment
+    /// keeps its history.
     pub(in crate::engine) fn begin_stream(&mut self) {
         if self.peers.stream.is_none() {
             if self.peers.replication.replicas.is_empty() {
@@ -185,7 +185,7 @@ impl State {
         self.guards_writes();
     }
 
-    /// Ends the stream: the data is no longer what its commands made.
+    /// Ends the stream: its commands no longer lead to the present data.
     pub(in crate::engine) fn end_stream(&mut self) {
         self.kick_readers();
         self.peers.stream = None;
@@ -225,7 +225,7 @@ impl State {
         silent.chain([UnixMillis(ping)]).min()
     }
 
-    /// When a reader has been silent for too long (`repl-timeout`).
+    /// Returns the time at which a reader has been silent for too long (`repl-timeout`).
     fn silence_ends(&self, reader: &StreamReader) -> Option<UnixMillis> {
         let since: UnixMicros = reader
             .replica
@@ -312,7 +312,7 @@ mod tests {
             }
         }
 
-        /// What came since the last call, one command a line.
+        /// Returns the stream since the last call, one command per line.
         fn received(&mut self) -> Vec<String> {
             let text = std::mem::take(&mut self.received);
             let mut commands: Vec<Vec<&str>> = Vec::new();

@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    /// It has come about, or never will.
+    /// The failover is complete, or has failed.
     pub(in crate::engine) fn end_failover(&mut self) -> Option<Failover> {
         self.clients.pause.set_failing_over(false);
         self.unit.has_sequel |= self.clients.pause.is_over();
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// Hands over if the replica is there; true if so.
+    /// Hands over if the replica has all data; true if so.
     pub(in crate::engine) fn hands_over(&mut self) -> bool {
         let Some(failover) = self
             .peers

@@ -12,7 +12,7 @@ use crate::resp::Request;
 use std::sync::Arc;
 
 impl State {
-    /// Removes libraries, then adds others, each in the place of one of the same name.
+    /// Removes libraries, then adds others; each replaces one of the same name.
     pub(in crate::engine) fn change_libraries(
         &mut self,
         removed: Vec<Blob>,
@@ -29,8 +29,7 @@ impl State {
         self.note(|| Change::Libraries { removed, added });
     }
 
-    /// Puts other libraries in the place of all that are there. They are loaded anew: their upvalues are those of the
-    /// start.
+    /// Replaces all libraries. They are loaded again: their upvalues have their initial values.
     pub(in crate::engine) fn replace_libraries(&mut self, others: &Libraries) {
         let removed = self.scripting.libraries.iter();
         let removed: Vec<_> = removed.map(|library| library.name.clone()).collect();

@@ -12,7 +12,7 @@ pub(in crate::engine) struct Watch {
 }
 
 impl State {
-    /// Whether the slow log has a place for what took so many microseconds.
+    /// Returns true if the slow log records a duration of `took` microseconds.
     #[inline]
     pub(in crate::engine) fn is_slow(&self, took: u64) -> bool {
         // A negative threshold means never, and is a very large one.
@@ -75,7 +75,7 @@ impl State {
             return;
         };
         self.introspection.stats.of(number).failed += 1;
-        // One that was raised has its place in the script added.
+        // The position in the script is added to a raised error.
         let is_old = seen.is_some_and(|seen| error.as_bytes().starts_with(seen.as_bytes()));
         if !is_old {
             self.introspection.stats.count_error(error);

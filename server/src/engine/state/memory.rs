@@ -5,7 +5,7 @@ use crate::engine::data::Excess;
 use crate::engine::data::memory::STARTUP_BYTES;
 
 impl State {
-    /// `maxmemory` or the policy has changed: evicts what is too much.
+    /// Evicts keys after a change of `maxmemory` or of the policy.
     pub(in crate::engine) fn bound_memory(&mut self) {
         self.data.bound(&self.config);
         // No request waits for the answer.

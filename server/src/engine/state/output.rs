@@ -64,8 +64,8 @@ impl State {
         self.unit.outbox.push(Effect::Reply { conn, reply });
     }
 
-    /// Sends a connection what it did not just ask for. What the caller is sent by its own request
-    /// comes before its reply.
+    /// Sends a connection a frame that is not a reply. Frames that the caller's own request causes come
+    /// before its reply.
     pub(in crate::engine) fn push(&mut self, conn: ConnId, frame: Reply) {
         if self.unit.caller == Some(conn) {
             self.unit.own_frames.push(frame);
@@ -114,7 +114,7 @@ impl State {
         true
     }
 
-    /// Lets a transaction go on after one of its scripts was killed.
+    /// Continues a transaction after one of its scripts was killed.
     #[cfg(feature = "script")]
     pub(in crate::engine) fn resume(&mut self, mut transaction: Transaction, reply: Reply) {
         transaction.replies.push(reply);

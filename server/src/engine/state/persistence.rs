@@ -18,7 +18,7 @@ const MANIFEST: &str = "manifest";
 pub(crate) enum SaveError {
     /// The node has no storage.
     NoStorage,
-    /// There is no such file.
+    /// The file does not exist.
     NoFile,
     Storage(String),
     File(FileError),
@@ -36,7 +36,7 @@ impl std::fmt::Display for SaveError {
 }
 
 impl State {
-    /// All data as an RDB file, or the parts that a replica asks for.
+    /// Returns all data as an RDB file, or the parts that a replica requests.
     pub(in crate::engine) fn rdb_file(&mut self, filter: Option<RdbFilter>) -> Vec<u8> {
         let now = self.unit.now();
         let used = self.memory_bytes();
@@ -115,7 +115,7 @@ impl State {
         Ok(())
     }
 
-    /// Loads the file of `dbfilename`, which may be absent; true if it was there.
+    /// Loads the file of `dbfilename`, which may be missing; true if it existed.
     pub(in crate::engine) fn load_file(&mut self) -> Result<bool, SaveError> {
         let file = self.storage()?.read(&self.config.dbfilename);
         match file.map_err(SaveError::Storage)? {
@@ -164,7 +164,7 @@ impl State {
         self.load_rdb(&file, true, false)
     }
 
-    /// Takes over the data of an RDB file: in place of all that is there, or beside it.
+    /// Adds the data of an RDB file, or replaces all data by it.
     pub(in crate::engine) fn load_rdb(
         &mut self,
         file: &[u8],

@@ -34,7 +34,7 @@ impl State {
                 unit.offset = self.peers.replication.offset;
             }
             if self.peers.replication.is_replica() && self.unit.caller.is_some() {
-                // What clients write to a replica is no part of its history (`replica-read-only no`).
+                // Writes of clients to a replica are not part of its history (`replica-read-only no`).
                 unit.offset = self.peers.replication.offset;
             }
             self.peers.replication.offset = unit.offset;
@@ -54,7 +54,7 @@ impl State {
         self.peers.replication.is_replica() && self.config.replica_read_only
     }
 
-    /// Writes something that is no key's into the journal, if there is one.
+    /// Adds a change that concerns no key to the journal, if there is one.
     pub(in crate::engine) fn note(&mut self, change: impl FnOnce() -> Change) {
         if let Some(journal) = &mut self.peers.journal {
             journal.push(self.data.databases(), change());
@@ -85,7 +85,7 @@ impl State {
         self.peers.update_guard(by_config);
     }
 
-    /// Has the connection wait until so many replicas have what it wrote.
+    /// Makes the connection wait until `replicas` replicas have its writes.
     pub(in crate::engine) fn await_replicas(&mut self, conn: ConnId, replicas: usize, offset: u64) {
         let wait = AckWait {
             conn,
@@ -150,7 +150,7 @@ impl State {
             }
             Change::Replace(databases) => self.replace(&databases),
             Change::Libraries { removed, added } => {
-                // The replica has a VM of its own, on which they are loaded anew.
+                // The replica has a separate VM, which loads them again.
                 let added = added.iter().map(|library| Arc::new((**library).clone()));
                 self.change_libraries(removed, added.collect());
             }

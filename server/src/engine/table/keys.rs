@@ -96,7 +96,7 @@ impl KeySpec {
         }
     }
 
-    /// A number at `at`, so many keys behind it.
+    /// The number of keys at `at`, followed by the keys.
     pub(crate) const fn counted(at: usize, flags: KeyFlags) -> Self {
         Self {
             begin: Begin::Index(at),
@@ -350,7 +350,7 @@ fn keyword(request: Request<'_>, word: &str, from: i32) -> Option<usize> {
     let is_it = |at: &usize| is_word(request, *at, word);
     let behind = from.unsigned_abs() as usize;
     if from >= 0 {
-        // Nothing could follow the last argument.
+        // The last argument has no value after it.
         (behind..request.len() - 1).find(is_it)
     } else {
         // As in Redis, neither the name nor the first argument is looked at.
@@ -383,8 +383,8 @@ pub(crate) fn set(request: Request<'_>) -> Vec<KeyPlace> {
     vec![KeyPlace { at: 1, flags }]
 }
 
-/// BITFIELD without SET and INCRBY only reads its key; what it cannot read counts as a write
-/// (`db.c: bitfieldGetKeys`).
+/// BITFIELD without SET and INCRBY only reads its key; an unknown operation counts as a write (`db.c:
+/// bitfieldGetKeys`).
 pub(crate) fn bitfield(request: Request<'_>) -> Vec<KeyPlace> {
     let mut at = 2;
     let mut reads_only = true;
@@ -441,7 +441,7 @@ pub(crate) fn migrate(request: Request<'_>) -> Vec<KeyPlace> {
     while at < request.len() {
         let is = |word| is_word(request, at, word);
         if is("KEYS") {
-            // With a key at its place too, this is an error of syntax: there are no keys.
+            // With a key at its place too, this is a syntax error without keys.
             if request.arg(3).is_some_and(|key| !key.is_empty()) {
                 return Vec::new();
             }

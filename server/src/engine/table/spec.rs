@@ -149,7 +149,7 @@ pub(crate) struct CommandSpec {
     pub(crate) find_keys: Option<FindKeys>,
     /// The release of Redis since which the command exists; empty if only Valkey has it.
     pub(crate) since: &'static str,
-    /// The same of Valkey, for a command that it did not inherit; empty otherwise.
+    /// The version of Valkey, for a command that it did not inherit; empty otherwise.
     pub(crate) valkey_since: &'static str,
     /// Since when it is deprecated, and what replaces it.
     pub(crate) deprecated: Option<(&'static str, &'static str)>,
@@ -264,7 +264,7 @@ impl CommandSpec {
         self
     }
 
-    /// How to find the keys that the specifications do not tell.
+    /// Function that finds keys beyond the specifications.
     pub(crate) const fn find_keys(mut self, find: FindKeys) -> Self {
         self.find_keys = Some(find);
         self
@@ -275,7 +275,7 @@ impl CommandSpec {
         self
     }
 
-    /// Valkey has the command since this release of its own.
+    /// Sets the release of Valkey that introduced the command.
     pub(crate) const fn valkey_since(mut self, version: &'static str) -> Self {
         self.valkey_since = version;
         self
@@ -295,8 +295,9 @@ impl CommandSpec {
         })
     }
 
-    /// The row as the server of this profile has it: without the subcommands that came later; `None` if the command did.
-    /// A container without any of its subcommands is none. Called once per row and profile, so what it leaks has a bound.
+    /// Returns the row for the server of this profile: without later subcommands; `None` if the command
+    /// itself is later. A container without any of its subcommands does not exist. Called once per row and
+    /// profile, so leaked memory is bounded.
     pub(crate) fn of_profile(&self, profile: Profile) -> Option<Self> {
         if !self.is_in(profile) {
             return None;
@@ -361,7 +362,7 @@ impl CommandSpec {
         }
     }
 
-    /// Where the keys of a request are that has passed the arity check.
+    /// Returns the positions of the keys of a request that has passed the arity check.
     pub(crate) fn key_places(&self, request: Request<'_>) -> Vec<KeyPlace> {
         self.keys.places(request, self.find_keys)
     }
@@ -396,12 +397,12 @@ impl CommandSpec {
         })
     }
 
-    /// The same as a set.
+    /// Returns the flags as a set.
     pub(crate) fn category_set(&self) -> Categories {
         Categories::of(self.acl_categories())
     }
 
-    /// Where the channels of a request are (`db.c: getChannelsFromCommand`).
+    /// Returns the positions of the channels of a request (`db.c: getChannelsFromCommand`).
     fn channels_of(&self, request: Request<'_>) -> Vec<ChannelUse> {
         let (last, is_pattern) = match self.name {
             "publish" | "spublish" => (2, false),

@@ -49,7 +49,7 @@ pub(crate) struct Argument {
     token: Option<&'static str>,
     key_spec: Option<usize>,
     since: Option<&'static str>,
-    /// The same of Valkey, if it did not inherit the argument.
+    /// The version of Valkey, if it did not inherit the argument.
     valkey_since: Option<&'static str>,
     deprecated: Option<&'static str>,
     optional: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Argument {
     arguments: Vec<Self>,
 }
 
-/// Reads the syntax of a row that has so many key specifications.
+/// Parses the syntax of a row with `key_specs` key specifications.
 ///
 /// # Errors
 /// The expected text at the position of a mistake in the table.
@@ -190,7 +190,7 @@ impl Parser {
         self.named()
     }
 
-    /// A name, with its type or what it stands for.
+    /// Parses a name, with its type or placeholder.
     fn named(&mut self) -> Result<Argument, String> {
         let is_end = |(at, c): &(usize, char)| {
             " ()[]|@!=+'".contains(*c) || self.rest[*at..].starts_with("...")

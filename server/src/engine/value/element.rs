@@ -39,7 +39,7 @@ impl Element {
         Self::new(itoa::Buffer::new().format(value).as_bytes())
     }
 
-    /// The same bytes as a reply has them.
+    /// Returns the bytes as a reply.
     #[inline]
     pub(crate) fn to_blob(&self) -> Blob {
         match &self.0 {
@@ -76,7 +76,7 @@ impl fmt::Debug for Element {
     }
 }
 
-/// A string that a collection holds: an element of its own, or a part of a run.
+/// A string in a collection: a separate element, or a part of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Text<'a> {
     Own(&'a Element),
@@ -92,7 +92,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The same bytes as a reply has them.
+    /// Returns the bytes as a reply.
     #[inline]
     pub(crate) fn to_blob(self) -> Blob {
         match self {

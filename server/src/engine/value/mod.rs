@@ -99,7 +99,7 @@ pub(crate) trait ValueType {
 pub(crate) struct TypeRow {
     /// Reply of TYPE, and argument of SCAN TYPE.
     pub(crate) name: &'static str,
-    /// `OBJ_STRING` and its kin.
+    /// `OBJ_STRING` and the other numbers of types.
     #[cfg_attr(not(feature = "script"), expect(dead_code, reason = "DEBUG DIGEST"))]
     object_type: u32,
     /// Encodings that RESTORE reads, by their RDB type.

@@ -15,9 +15,9 @@ pub(in crate::engine) const FOOTER_BYTES: usize = 10;
 pub(crate) enum PayloadError {
     /// The version is newer, or the checksum does not fit.
     Footer,
-    /// It is not what it says it is.
+    /// The bytes are not a valid value.
     Malformed,
-    /// It is a value of a type, or in an encoding, that is not implemented.
+    /// The type of the value, or its encoding, is not implemented.
     NotHere(u8),
 }
 

@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Makes room for so many bytes: as many as an allocator gives anyway.
+    /// Reserves room for `more` bytes, rounded up to what an allocator returns anyway.
     pub(super) fn reserve(&mut self, more: usize) {
         let len = self.0.len();
         if self.0.capacity() - len < more {
@@ -64,7 +64,7 @@ impl Run {
         }
     }
 
-    /// Adds a string behind all others.
+    /// Appends a string.
     #[inline]
     pub(super) fn push(&mut self, text: &[u8]) {
         self.put(self.0.len()..self.0.len(), text);

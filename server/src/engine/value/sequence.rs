@@ -83,7 +83,7 @@ impl<T: Item> Sequence<T> {
         leaf.get(offset)
     }
 
-    /// The item at a position, to be changed; its hint has to stay what it is.
+    /// Returns the item at a position, to be changed; its hint must not change.
     pub(crate) fn get_mut(&mut self, mut position: usize) -> Option<&mut T> {
         if position >= self.len {
             return None;
@@ -181,8 +181,8 @@ impl<T: Item> Sequence<T> {
         }
     }
 
-    /// The items from the first one on that is not before what is sought. `compare_hint` compares the
-    /// hint of an item with what is sought; `is_before` decides where the hints are equal.
+    /// Returns the items from the first one on that is not before the searched one. `compare_hint` compares
+    /// the hint of an item with that of the searched one; `is_before` decides between equal hints.
     pub(crate) fn seek(
         &self,
         compare_hint: impl Fn(T::Hint) -> Ordering,
@@ -276,8 +276,8 @@ impl<T: Item<Hint = u32>> Sequence<T> {
         }
     }
 
-    /// Puts an item where its hint leads: changes the one that is there, or inserts one behind all others of this
-    /// hint. The items are ordered by their hints.
+    /// Puts an item at the position of its hint: changes the existing one, or inserts one after all others of
+    /// this hint. The items are ordered by their hints.
     pub(crate) fn put<P: Placing<T>>(&mut self, hint: u32, placing: P) -> Option<P::Former> {
         let Some(root) = &mut self.root else {
             self.insert(0, placing.make());
@@ -401,7 +401,7 @@ fn child_at<T: Item>(children: &[Child<T>], mut position: usize) -> (usize, usiz
     unreachable!("a branch has children")
 }
 
-/// Where a full list of nodes or items is cut when something was put at `at`.
+/// Returns the position at which a full list of nodes or items is split after an insertion at `at`.
 fn cut(len: usize, at: usize, edges: Edges) -> usize {
     if edges.is_last && at + 1 == len {
         len - 1
@@ -486,7 +486,7 @@ fn count_in<T: Item>(
 /// All hints, from the least to the greatest.
 const HINTS: (u32, u32) = (0, u32::MAX);
 
-/// How many of `len` hints, which lie between `low` and `high`, are before the sought one.
+/// Returns the number of hints before the searched one, out of `len` hints between `low` and `high`.
 #[inline]
 fn first_not_before(
     sought: u32,
@@ -841,7 +841,7 @@ mod tests {
         }
     }
 
-    /// An item with a hint that it shares with many others.
+    /// An item whose hint many other items share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Crowded(u32, u32);
 

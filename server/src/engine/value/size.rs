@@ -8,7 +8,7 @@ pub(crate) const ENTRY: usize = 24;
 pub(crate) const PLACE: usize = 8;
 /// Bytes of a hash table without places.
 pub(super) const TABLE: usize = 56;
-/// A hash table has at least so many places.
+/// Least number of places of a hash table.
 const PLACES_MIN: usize = 4;
 
 /// Bytes that jemalloc gives for a request: steps of 16, and above 128 four steps per doubling.
@@ -31,7 +31,7 @@ pub(crate) fn string(len: usize, may_be_short: bool) -> usize {
     allocated(header + len + 1)
 }
 
-/// Places of a hash table with so many entries.
+/// Returns the number of places of a hash table with `count` entries.
 pub(crate) fn places(count: usize) -> usize {
     match count {
         0 => 0,

@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
 
-/// Seed of the hashes of keys. It is no secret: the double is no server for strangers.
+/// Seed of the hashes of keys. It is not secret: a double does not serve untrusted clients.
 const SEED: u64 = 0x7265_646f_7562_6c65;
 
 /// A hash of a key, short enough that branches hold many.

@@ -114,7 +114,7 @@ impl State {
         Err(CommandError::Text(text.into()))
     }
 
-    /// Whether a script's caller may run a request (`redis.acl_check_cmd`).
+    /// Returns whether a script's caller may run a request (`redis.acl_check_cmd`).
     #[cfg(feature = "script")]
     pub(in crate::engine) fn allows_call(
         &self,

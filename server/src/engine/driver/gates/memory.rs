@@ -23,7 +23,7 @@ impl State {
             return Ok(());
         }
         let denies = match &session.queue {
-            // What is queued takes memory, too.
+            // Queued requests take memory, too.
             Some(_) if spec.name != "exec" => {
                 !["discard", "multi", "quit", "reset"].contains(&spec.name)
             }

@@ -23,9 +23,9 @@ const WRITES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE);
 
 pub(super) enum Gate {
     Passed((Entry, usize)),
-    /// It waits for EXEC.
+    /// The request waits for EXEC.
     Queued,
-    /// It waits for the end of CLIENT PAUSE.
+    /// The request waits for the end of CLIENT PAUSE.
     Postponed,
     /// Its client is disconnected.
     Evicted,
@@ -257,7 +257,7 @@ fn full_name(request: Request<'_>, spec: &CommandSpec, first: usize) -> String {
     }
 }
 
-/// Whether it is a subcommand of CLIENT.
+/// Returns true for a subcommand of CLIENT.
 pub(super) fn is_about_client(request: Request<'_>, first: usize) -> bool {
     first == 2 && request.name().eq_ignore_ascii_case(b"client")
 }

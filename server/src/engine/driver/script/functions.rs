@@ -1,4 +1,4 @@
-//! Libraries of functions: loading their texts, and calling what they have registered.
+//! Libraries of functions: loading their texts, and calling their functions.
 //!
 //! All libraries of a node share one VM. A library that came from a master, a disk or DEBUG RELOAD is data at first; its text
 //! runs when one of its functions is called for the first time. That text can do nothing but register functions, so no
@@ -359,7 +359,7 @@ impl Engine {
         self.read_libraries(call).map(|_| ())
     }
 
-    /// Has the VM load a library that is only data so far.
+    /// Makes the VM load a library that is only data so far.
     fn wake(&mut self, library: &Arc<Library>, call: Call<'_>) -> Result<(), ErrorReply> {
         if self.runner.functions.find(library).is_some() {
             return Ok(());

@@ -76,7 +76,7 @@ enum Kind {
     Library,
 }
 
-/// What a script or a function has promised, and its caller for it.
+/// Promises of a script or function, and those of its caller.
 #[derive(Clone, Copy, Debug, Default)]
 struct Promises {
     /// `None` for a script without a shebang line.
@@ -113,9 +113,9 @@ struct Frame {
     caller: ConnId,
     now: UnixMicros,
     instructions: u64,
-    /// Whether the script is given up after a number of instructions.
+    /// True if the script is stopped after a number of instructions.
     is_bounded: bool,
-    /// Whether other connections were served beside the script.
+    /// True if other connections were served during the script.
     was_long: bool,
     busy_handler: Option<Arc<dyn BusyHandler>>,
 }
@@ -341,7 +341,7 @@ fn take_vm(options: VmOptions) -> Result<Vm<Frame>, ErrorReply> {
 }
 
 impl Engine {
-    /// Has other connections served beside long scripts from now on.
+    /// Enables serving other connections during long scripts.
     pub fn set_busy_handler(&mut self, busy_handler: Arc<dyn BusyHandler>) {
         self.runner.busy_handler = Some(busy_handler);
     }

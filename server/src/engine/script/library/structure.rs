@@ -40,7 +40,7 @@ impl<'a> Format<'a> {
         self.text.get(self.at).copied().filter(|byte| *byte != 0)
     }
 
-    /// Reads a number, or returns `default` if there are no digits.
+    /// Reads a number; returns `default` if there are no digits.
     fn count(&mut self, default: usize) -> Result<usize, Fault> {
         let mut count = None;
         while let Some(digit) = self.peek().filter(u8::is_ascii_digit) {

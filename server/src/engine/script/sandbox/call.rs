@@ -25,7 +25,7 @@ pub(super) const TOO_LARGE: &str =
 /// smaller ones.
 const LARGE_BYTES_MIN: usize = 4_096;
 
-/// How a reply is returned to the script.
+/// Form in which a reply is returned to the script.
 #[derive(Clone, Copy, PartialEq)]
 enum Shown {
     Resp2,

@@ -75,7 +75,7 @@ impl Frame {
     }
 }
 
-/// How a script called a library function.
+/// Form of a script's call of a library function.
 pub(super) struct Called {
     pub(super) name: String,
     /// Method calls do not count the object as an argument.

@@ -99,7 +99,7 @@ fn find<H: Host>(
     Ok(out)
 }
 
-/// Adds the functions that become part of `string`, and those that the prelude needs for others.
+/// Adds the functions that become part of `string`, and helper functions for the prelude.
 pub(in crate::engine::script) fn texts<H: Host>(
     lua: &Lua,
     slot: &SharedSlot<H>,

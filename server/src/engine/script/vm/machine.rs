@@ -39,7 +39,7 @@ pub(super) const TIGHT_SHARE: usize = 16;
 /// Limit of compiled scripts that a VM keeps for the next server.
 const SCRIPTS_KEPT_MAX: usize = 64;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     /// The script returned.
@@ -87,7 +87,7 @@ pub(crate) struct Vm<H: Host> {
     usable: bool,
     pub(super) memory_bytes_max: usize,
     options: VmOptions,
-    /// The last field is dropped last: all others refer to it.
+    /// This field must be the last one, because it is dropped last: all other fields refer to it.
     pub(super) lua: Lua,
 }
 
@@ -292,7 +292,8 @@ impl<H: Host> Vm<H> {
         (ended, host)
     }
 
-    /// How a run has ended, and the host. `name` is the digest of the script or the name of the function.
+    /// Returns the outcome of a run, and the host. `name` is the digest of the script or the name of the
+    /// function.
     pub(super) fn take_result(
         &self,
         result: mlua::Result<(bool, Value)>,

@@ -13,7 +13,7 @@ use crate::engine::value::run::{Packed, Run, packed_bytes};
 use crate::engine::value::table::Table;
 use timed::Timed;
 
-/// How far a hash is a list.
+/// Limits of a packed hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HashLimits {
     /// `hash-max-listpack-entries`.
@@ -60,7 +60,7 @@ impl Pairs {
         self.iter().find(|(name, _)| name.text == field)
     }
 
-    /// Adds a field that is not there.
+    /// Adds a missing field.
     fn push(&mut self, field: &[u8], value: &[u8]) {
         self.run.reserve(packed_bytes(field) + packed_bytes(value));
         self.run.push(field);
@@ -153,7 +153,7 @@ impl Hash {
         }
     }
 
-    /// Gives a field that is there a deadline, or takes it away.
+    /// Sets or removes the deadline of an existing field.
     pub(crate) fn set_deadline(&mut self, field: &[u8], deadline: Option<UnixMillis>) {
         if deadline.is_some() {
             self.expect_deadlines();
@@ -217,7 +217,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field; true when it was there.
+    /// Removes a field; true if it existed.
     pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
         match self {
             Self::Small(pairs) => {

@@ -143,7 +143,7 @@ impl Hash {
     }
 }
 
-/// Gives the fields of a hash that was read their deadlines.
+/// Sets the deadlines of the fields of a hash that was read.
 fn with_deadlines(hash: Option<Value>, deadlines: Vec<(Element, i64)>) -> Option<Value> {
     let mut hash = hash?;
     if let Value::Hash(hash) = &mut hash {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A hash with the deadlines of its fields. A clone shares the deadlines.
 #[derive(Clone, Debug)]
 pub(crate) struct Timed {
-    /// Has no deadlines itself.
+    /// The hash has no deadlines.
     pub(super) hash: Hash,
     deadlines: Arc<BTreeMap<Vec<u8>, UnixMillis>>,
 }

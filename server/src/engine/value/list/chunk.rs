@@ -27,7 +27,7 @@ pub(super) struct PackedChunk {
 }
 
 impl Item for Chunk {
-    /// Lists are not ordered by what they hold.
+    /// Lists are not sorted, so they have no hints.
     type Hint = ();
 
     fn hint(&self) {}
@@ -206,7 +206,7 @@ impl Chunk {
             End::Head => offsets.take(count).collect(),
             End::Tail => offsets.rev().take(count).collect(),
         };
-        // From the last on, so that the other offsets stay what they are.
+        // The removal starts from the last one, so that the other offsets stay valid.
         offsets.sort_unstable();
         offsets.iter().rev().for_each(|offset| self.remove(*offset));
         offsets.len()

@@ -243,7 +243,7 @@ impl Chunks {
         }
     }
 
-    /// Keeps what is in the range and nothing else.
+    /// Removes all elements outside of the range.
     pub(super) fn trim(&mut self, range: Range<usize>) {
         let end = range.end.min(self.len);
         let (Some((first, offset)), Some((last, last_offset)), true) = (

@@ -94,7 +94,7 @@ impl List {
         }
     }
 
-    /// Where an index points that counts from the tail if it is negative.
+    /// Returns the position of an index that counts from the tail if it is negative.
     pub(crate) fn position(&self, index: i64) -> Option<usize> {
         let len = self.len() as i64;
         let index = if index < 0 { len + index } else { index };
@@ -153,7 +153,7 @@ impl List {
         removed
     }
 
-    /// Keeps what is in the range and nothing else.
+    /// Removes all elements outside of the range.
     pub(crate) fn trim(&mut self, range: Range<usize>) {
         self.enlarge().trim(range);
         self.settle();

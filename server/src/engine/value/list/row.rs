@@ -153,7 +153,7 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
     Some(Value::List(list))
 }
 
-/// True if the list is a listpack of its own (`t_list.c: listTypeTryConversionAppend`).
+/// Returns true if the list is a single listpack (`t_list.c: listTypeTryConversionAppend`).
 fn is_listpack(list: &List, config: &Config) -> bool {
     if !config.profile.has(feature::PACKED_SETS_AND_LISTS) {
         return false;
@@ -189,7 +189,8 @@ fn nodes(list: &List, size_class: i32) -> Vec<Vec<Text<'_>>> {
     nodes
 }
 
-/// True if a node of so many bytes and elements is not too large (`quicklist.c: quicklistNodeExceedsLimit`).
+/// Returns true if a node of this many bytes and elements is not too large (`quicklist.c:
+/// quicklistNodeExceedsLimit`).
 fn is_within(bytes: usize, count: usize, size_class: i32) -> bool {
     match usize::try_from(size_class) {
         Ok(most) => bytes <= NODE_BYTES_MAX && count <= most.min(usize::from(u16::MAX)),

@@ -98,7 +98,7 @@ impl IntegerSet {
         self.find(value).is_ok()
     }
 
-    /// Adds an integer; false if it is there.
+    /// Adds an integer; false if it exists.
     pub(crate) fn insert(&mut self, value: i64) -> bool {
         let Err(position) = self.find(value) else {
             return false;
@@ -122,7 +122,7 @@ impl IntegerSet {
         true
     }
 
-    /// Removes an integer; false if it is not there.
+    /// Removes an integer; false if it does not exist.
     pub(crate) fn remove(&mut self, value: i64) -> bool {
         let Ok(position) = self.find(value) else {
             return false;

@@ -17,7 +17,7 @@ use integers::IntegerSet;
 /// Redis packs no more integers than this, whatever the parameter says (`t_set.c: setTypeAdd`).
 const INTEGERS_MAX: usize = 1 << 30;
 
-/// How large a packed set may be.
+/// Limits of a packed set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetLimits {
     /// `set-max-intset-entries`.
@@ -76,7 +76,7 @@ impl Strings {
         self.run.texts().find(|packed| packed.text == member)
     }
 
-    /// Adds a member that is not there.
+    /// Adds a missing member.
     fn push(&mut self, member: &[u8]) {
         self.run.push(member);
         self.len += 1;
@@ -121,7 +121,7 @@ impl Set {
         }
     }
 
-    /// Adds a member; false if it is there.
+    /// Adds a member; false if it exists.
     pub(crate) fn insert(&mut self, member: &[u8], limits: SetLimits) -> bool {
         match self {
             Self::Integers(integers) => {
@@ -161,7 +161,7 @@ impl Set {
         }
     }
 
-    /// Removes a member; false if it is not there.
+    /// Removes a member; false if it does not exist.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
         match self {
             Self::Integers(integers) => {
@@ -225,7 +225,7 @@ impl Set {
         }
     }
 
-    /// An empty set for `first`, and for so many members with it (`t_set.c: setTypeCreate`).
+    /// Makes an empty set for `first` and `count` members in total (`t_set.c: setTypeCreate`).
     pub(crate) fn for_first(first: &[u8], count: usize, limits: SetLimits) -> Self {
         if !limits.counts_ahead || parse_integer(first).is_some() && count <= limits.integers {
             Self::default()

@@ -94,7 +94,7 @@ impl Members {
         }
     }
 
-    /// Adds a member that is not there, and returns its place.
+    /// Adds a missing member, and returns its place.
     pub(super) fn add(&mut self, member: Blob, score: f64) -> u32 {
         if (self.len + 1) * 4 > self.cells.len() * 3 {
             self.grow();

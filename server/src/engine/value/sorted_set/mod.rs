@@ -176,7 +176,7 @@ impl SortedSet {
         }
     }
 
-    /// Adds a member that is not there.
+    /// Adds a missing member.
     pub(crate) fn insert(&mut self, member: &[u8], score: f64, limits: SortedSetLimits) {
         if let Repr::Small(packed) = &mut self.0 {
             if packed.len() < limits.entries && member.len() <= limits.bytes {
@@ -190,7 +190,7 @@ impl SortedSet {
         }
     }
 
-    /// Changes the score of a member that is there.
+    /// Changes the score of an existing member.
     pub(crate) fn set_score(&mut self, member: &[u8], score: f64) {
         match &mut self.0 {
             Repr::Small(packed) => {
@@ -213,7 +213,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes a member; true if it was there.
+    /// Removes a member; true if it existed.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
         match self.rank(member) {
             Some((rank, _)) => {
@@ -254,7 +254,7 @@ impl SortedSet {
         }
     }
 
-    /// The same for a predicate of the score alone.
+    /// Searches by a predicate of the score alone.
     pub(crate) fn rank_where_score(&self, is_before: impl Fn(f64) -> bool) -> usize {
         match &self.0 {
             Repr::Small(_) => self.rank_where(|score, _| is_before(score)),

@@ -1,6 +1,6 @@
 //! The order of a big sorted set: scores and places in a sequence that counts, so ranks are found in O(log n).
 //!
-//! It compares nothing: its caller says by a predicate what stands before a position.
+//! It compares nothing: its caller's predicate decides which elements are before a position.
 
 use crate::engine::value::sequence::{self, Sequence};
 use std::cmp::Ordering;

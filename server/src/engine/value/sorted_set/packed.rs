@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// The length follows in 4 bytes.
 const LONG: u8 = 255;
-/// Scores that take 2, 4 and 8 bytes; what is less is the score.
+/// Markers of scores that take 2, 4 and 8 bytes; a smaller byte is the score itself.
 const SCORE_16: u8 = 253;
 const SCORE_32: u8 = 254;
 const SCORE_DOUBLE: u8 = 255;

@@ -168,7 +168,7 @@ fn from_entries(entries: Vec<Blob>, config: &Config) -> Option<Value> {
     Some(Value::SortedSet(set))
 }
 
-/// `None` if a member comes twice, or a score is no number.
+/// `None` if a member is repeated, or a score is not a number.
 fn check(elements: &[(Blob, f64)]) -> Option<()> {
     let mut members = BTreeSet::new();
     let mut is_good =

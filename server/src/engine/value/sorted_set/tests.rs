@@ -1,4 +1,4 @@
-//! Sorted sets beside a vector that is sorted anew after each change.
+//! Sorted sets beside a vector that is sorted after each change.
 
 use super::*;
 use proptest::prelude::*;

@@ -101,7 +101,7 @@ impl ConsumerGroup {
         Some(self.by_name[at])
     }
 
-    /// Notes that a consumer was there.
+    /// Records the time at which a consumer sent a request.
     pub(crate) fn see(&mut self, number: ConsumerNumber, now: UnixMillis) {
         if let Some(consumer) = self.consumer_mut(number) {
             consumer.seen_at = now;

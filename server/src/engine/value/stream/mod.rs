@@ -31,9 +31,9 @@ pub(crate) struct Entry<'a> {
 /// Which entries a trimming removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Threshold {
-    /// The oldest, until so many are left.
+    /// Removes the oldest entries beyond this number.
     MaxLen(u64),
-    /// Those before this id.
+    /// Removes the entries before this id.
     MinId(StreamId),
 }
 
@@ -267,7 +267,7 @@ impl Stream {
         self.0.len > 0 && max_deleted_id >= first_id && start <= max_deleted_id
     }
 
-    /// How many entries up to this id were ever added, if that can be told
+    /// Returns the number of entries up to this id that were ever added, if it is known
     /// (`t_stream.c: streamEstimateDistanceFromFirstEverEntry`).
     pub(crate) fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         let (len, counters) = (self.0.len, self.0.counters);
@@ -293,7 +293,8 @@ impl Stream {
         None
     }
 
-    /// How many entries a group has not read yet, if that can be told (`t_stream.c: streamReplyWithCGLag`).
+    /// Returns the number of entries that a group has not read yet, if it is known (`t_stream.c:
+    /// streamReplyWithCGLag`).
     pub(crate) fn lag(&self, group: &ConsumerGroup) -> Option<i64> {
         let added = self.0.counters.entries_added;
         if added == 0 {

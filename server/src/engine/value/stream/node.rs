@@ -21,7 +21,7 @@ const RESERVED_BYTES: usize = 4096;
 /// Most bytes of a node (`STREAM_LISTPACK_MAX_SIZE`).
 const NODE_BYTES_MAX: usize = 1 << 30;
 
-/// When a node is full.
+/// Limits of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeLimits {
     /// `stream-node-max-bytes`; 0 for no limit of its own.
@@ -52,7 +52,7 @@ pub(super) struct Node {
 struct Master {
     live: i64,
     deleted: i64,
-    /// Where the number of deleted entries is.
+    /// Position of the number of deleted entries.
     deleted_at: usize,
     field_count: usize,
     fields_at: usize,
@@ -63,7 +63,7 @@ struct Master {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryRef<'a> {
     pub(super) id: StreamId,
-    /// Where it begins.
+    /// Position of its start.
     at: usize,
     flags: i64,
     pub(super) fields: Fields<'a>,
@@ -80,9 +80,9 @@ impl EntryRef<'_> {
 pub(crate) struct Fields<'a> {
     pack: &'a Listpack,
     count: usize,
-    /// Where the next field is, in the entry or in the master entry.
+    /// Position of the next field, in the entry or in the master entry.
     field_at: usize,
-    /// Where the next value is; `None` if it follows its field.
+    /// Position of the next value; `None` if it follows its field.
     value_at: Option<usize>,
 }
 
@@ -297,7 +297,7 @@ impl Node {
         is_full
     }
 
-    /// Adds an entry behind all others.
+    /// Appends an entry.
     pub(super) fn push(&mut self, own_id: StreamId, id: StreamId, fields: &[(&[u8], &[u8])]) {
         let Some(mut at) = self.master().map(|master| (master, master.fields_at)) else {
             return;
@@ -334,7 +334,7 @@ impl Node {
         for place in places {
             self.pack.set_integer(place.at, place.flags | DELETED);
         }
-        // The number of live entries stands before all others and may take fewer bytes afterwards.
+        // The number of live entries is at the start and may take fewer bytes afterwards.
         if let Some(master) = self.master() {
             let count = places.len() as i64;
             self.pack
@@ -353,7 +353,7 @@ impl Node {
     }
 }
 
-/// Where a live entry of a node is.
+/// Position of a live entry of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryPlace {
     at: usize,

@@ -38,9 +38,9 @@ impl<K: Copy + Ord, V: Clone> SharedMap<K, V> {
         self.len == 0
     }
 
-    /// Where the key is, or where it would be inserted: in the chunk before, if that exists.
+    /// Returns the position of the key, or of its insertion: in the previous chunk, if that exists.
     fn place(&self, key: K) -> Result<Place, Place> {
-        // Most keys are behind all others.
+        // Most new keys are greater than all others.
         let last = self.chunks.len().saturating_sub(1);
         let chunk = match self.chunks.last() {
             Some(chunk) if chunk.first().is_some_and(|(first, _)| *first <= key) => last,

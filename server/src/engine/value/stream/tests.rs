@@ -1,4 +1,4 @@
-//! Streams beside a list of entries, which is what they are.
+//! Streams beside a list of entries as the model.
 
 use super::*;
 

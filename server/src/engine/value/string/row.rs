@@ -20,17 +20,17 @@ const SHARED_INTEGERS: i64 = 10_000;
 /// `OBJ_SHARED_REFCOUNT`.
 const SHARED_REFERENCES: i64 = 2_147_483_647;
 
-/// How a string came about, where its bytes do not tell its encoding.
+/// How a string was made, if its bytes do not determine its encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EncodingHint {
     /// Stored as a whole: what looks like an integer is one.
     #[default]
     Natural,
-    /// Changed in place (APPEND, SETRANGE): it stays a buffer of its own.
+    /// Changed in place (APPEND, SETRANGE): it stays a separate buffer.
     Raw,
     /// The result of a computation with fractions, never taken for an integer.
     Text,
-    /// A copy: an integer, but one of its own.
+    /// A copy of an integer, which is not shared.
     Unshared,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{eval, machine};
 
-/// What must end, by an answer or by being stopped, and leave the process alive.
+/// Scripts that must end, by a reply or by being stopped, without crashing the process.
 const ATTACKS: &[&str] = &[
     r"while true do end",
     r"while true do pcall(function() while true do end end) end",
