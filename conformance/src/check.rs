@@ -102,7 +102,7 @@ impl Check {
         self
     }
 
-    /// Plays all scenarios with this lease, all times in proportion, instead of 30 s. Choose the
+    /// Plays all scenarios with this lease, all times in proportion, instead of a lease that each draws for itself. Choose the
     /// form, [`plain`](Self::plain) or [`threads`](Self::threads), first. A saved scenario keeps its own lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);

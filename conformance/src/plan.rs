@@ -4,7 +4,7 @@ use crate::{
     backend::Backend,
     checker::Property,
     scenario::{Scenario, generate::Generator},
-    subject::Promises,
+    subject::{DynSubject, Promises},
     verdict::keeps,
 };
 use std::{ops::Range, thread, time::Instant};
@@ -97,11 +97,21 @@ pub fn generator(promises: Promises, only: Option<&str>) -> Generator {
 pub(crate) struct Source(Vec<Generator>);
 
 impl Source {
-    pub(crate) fn of(promises: Promises, plan: &Plan) -> Self {
+    /// For a subject on a backend: one of them may fix the lease.
+    pub(crate) fn of(subject: &dyn DynSubject, backend: &dyn Backend, plan: &Plan) -> Self {
+        let promises = subject.promises();
+        let lease_ms = backend.lease_ms().or_else(|| subject.lease_ms());
+        let of = |fault: Option<&str>| {
+            let generator = generator(promises, fault);
+            match lease_ms {
+                Some(lease_ms) => generator.leased(lease_ms),
+                None => generator,
+            }
+        };
         if plan.faults.is_empty() {
-            return Self(vec![generator(promises, None)]);
+            return Self(vec![of(None)]);
         }
-        let of_fault = |fault: &String| generator(promises, Some(fault));
+        let of_fault = |fault: &String| of(Some(fault));
         let generators = plan.faults.iter().map(of_fault);
         Self(generators.filter(|it| !it.is_empty()).collect())
     }

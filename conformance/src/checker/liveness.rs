@@ -25,10 +25,6 @@ use std::{collections::BTreeSet, time::Duration};
 /// Judges P7.
 pub struct Liveness;
 
-/// Those who promise no bound on waking up try again at least this often in a lease: the suite does
-/// it for those who do not wait by themselves.
-const TRIES_PER_LEASE: u32 = 8;
-
 /// The most round trips of one request: to connect, and to send a script that the server does not know yet.
 const ROUND_TRIPS: u32 = 5;
 
@@ -42,9 +38,8 @@ impl Checker for Liveness {
         let fault_intervals = history.fault_intervals();
         let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let terms = &history.terms;
-        let hand_over = terms.wake.unwrap_or(history.lease / TRIES_PER_LEASE)
-            + history.request_timeout()
-            + terms.round_trips(4);
+        let hand_over =
+            history.longest_poll() + terms.skip + history.request_timeout() + terms.round_trips(4);
         let mut patient = 0;
         let starved = operations.iter().find_map(|waiter| {
             let Call::Acquire { wait, .. } = waiter.call else {
@@ -53,7 +48,7 @@ impl Checker for Liveness {
             let (host, asked) = (waiter.actor.host, waiter.asked.at);
             let until = (asked + wait).min(waiter.ended.at).min(end);
             let from = match fault_intervals.last_without_majority(host, asked, until) {
-                Some(last) => Moment::at(last.saturating_add(history.request_timeout())),
+                Some(last) => Moment::at(last.saturating_add(history.recovery())),
                 // Who died at the same instant, but before, is no rival.
                 None => waiter.asked,
             };
@@ -155,7 +150,7 @@ fn failed(
         return false;
     }
     // A node that is well again may not have been dialled yet.
-    let since = since.saturating_sub(history.request_timeout());
+    let since = since.saturating_sub(history.recovery());
     fault_intervals.calm(host, since, it.ended.at)
         && (waits && early || fault_intervals.calm_everywhere(host, since, it.ended.at))
         // A grant may stand on a bare majority, of which none must have forgotten it.
@@ -182,9 +177,12 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     let ended: Vec<&Operation> = asked
         .filter(|it| !matches!(it.outcome, Outcome::Cancelled | Outcome::Open))
         .collect();
-    let errors = ended
-        .iter()
-        .all(|it| matches!(it.outcome, Outcome::Unknown | Outcome::Fail(Refusal::Other)));
+    let errors = ended.iter().all(|it| {
+        matches!(
+            it.outcome,
+            Outcome::Unknown | Outcome::Fail(Refusal::Other | Refusal::NotOffered)
+        )
+    });
     let last = ended.last().filter(|_| errors && ended.len() > 1)?;
     Some(Witness {
         at: last.ended,
@@ -195,12 +193,6 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
             ended.len()
         ),
     })
-}
-
-/// Whether a call that ended in an error asked a server: an extension did not if the lock does not offer it.
-fn asked_a_server(it: &Operation) -> bool {
-    let extends = matches!(it.call, Call::Renew { .. });
-    !(extends && it.outcome == Outcome::Fail(Refusal::Other))
 }
 
 /// Whether a call may have found a connection broken: one that broke before the call was over, and for which no other call has
@@ -222,13 +214,14 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
                 Outcome::Unknown | Outcome::Fail(Refusal::Other)
             );
             let theirs = error && other.op != it.op && other.actor.host == it.actor.host;
-            let theirs = theirs && asked_a_server(other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
         // A connection that its process closes before this call is over was for another call, and replaced none.
         let dialled = history.sessions.iter().filter(|session| {
             let anew = since < session.dialled && session.dialled < it.asked.at;
-            let stays = session.broken || session.closed.is_none_or(|at| it.ended.at < at);
+            let stays = session.broken
+                || session.closed.is_none_or(|at| it.ended.at < at)
+                || !history.accepts(Excuse::ConnectionOfOneCall);
             session.host == it.actor.host && anew && stays
         });
         let made_good = errors.count().max(dialled.count());
@@ -270,7 +263,7 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
     });
     let confirmed = confirmed.map(|other| other.ended).max();
     // What was not answered once may count as there for ever.
-    let since = belief.asked.at.saturating_sub(history.request_timeout());
+    let since = belief.asked.at.saturating_sub(history.recovery());
     confirmed.is_some_and(|at| nodes(&|span| span.stood(at)) == servers)
         && 2 * nodes(&|span| span.stood_within(it.asked, it.ended)) <= servers
         && history

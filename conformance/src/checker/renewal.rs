@@ -189,7 +189,7 @@ impl Facts<'_> {
         if !(self.0.terms.renews && lost) {
             return None;
         }
-        let since = belief.asked.at.saturating_sub(self.0.request_timeout());
+        let since = belief.asked.at.saturating_sub(self.0.recovery());
         if self.had_another_chance(belief) {
             let at = seconds(belief.to.at);
             let what = format!(
@@ -383,7 +383,9 @@ impl Facts<'_> {
                     let sent_from = at.at.saturating_sub(sent_by);
                     let again = self.0.beliefs().iter().any(|other| {
                         // Who takes it again does so under the same name.
-                        let since = match self.0.reentrant {
+                        let under_one_name =
+                            self.0.reentrant && self.0.accepts(Excuse::AcquiredAgain);
+                        let since = match under_one_name {
                             true => other.asked,
                             false => other.from,
                         };

@@ -11,8 +11,8 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause::Client, End, FaultEffect, Kind, Moment, OpId, Operation, Outcome,
-        Reading, Refusal, TokenSpan, What,
+        Belief, Call, Cause::Client, End, Excuse, FaultEffect, Kind, Moment, OpId, Operation,
+        Outcome, Reading, Refusal, TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -176,6 +176,7 @@ impl Facts<'_> {
     /// back, whether or not its deadline is over.
     fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
         self.0.reentrant
+            && self.0.accepts(Excuse::InnerRelease)
             && self.0.beliefs().iter().any(|other| {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
                 let given_back = || {
@@ -326,7 +327,7 @@ impl Facts<'_> {
             return true;
         }
         let host = it.actor.host;
-        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let since = it.asked.at.saturating_sub(self.0.recovery());
         let heard = self
             .0
             .fault_intervals()
@@ -348,11 +349,12 @@ impl Facts<'_> {
         };
         // In a queue each waiter stores its own place. Without a queue it is the releasing holder that keeps the lock for the
         // waiter that it has called, so a name of the caller itself explains a refusal too.
-        let queued = |span: &TokenSpan<'_>| match self.0.terms.fair || self.0.terms.prefers_writers
-        {
-            true => anothers(span),
-            false => span.stood_within(it.asked, it.ended),
-        };
+        let own_place = self.0.terms.fair || self.0.terms.prefers_writers;
+        let queued =
+            |span: &TokenSpan<'_>| match own_place || !self.0.accepts(Excuse::KeptForCaller) {
+                true => anothers(span),
+                false => span.stood_within(it.asked, it.ended),
+            };
         self.0.tokens().spans.iter().any(anothers)
             || self.0.queued().spans.iter().any(queued)
             || self.0.counts_holders() && self.counted_others(it, beside)
@@ -361,7 +363,7 @@ impl Facts<'_> {
     /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and
     /// have removed it within one step, in which nothing is seen of that.
     fn stirred(&self, it: &Operation) -> bool {
-        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let since = it.asked.at.saturating_sub(self.0.recovery());
         self.0.operations().iter().any(|other| {
             let given_up = matches!(other.outcome, Outcome::Cancelled | Outcome::Unknown);
             let theirs = other.actor.host == it.actor.host && other.op != it.op;
@@ -374,21 +376,19 @@ impl Facts<'_> {
     }
 
     /// Whether one majority of the nodes answered all the time and stored nothing but what this call put there, from its
-    /// first request to its last reply. Votes that were split leave no such majority. A node whose connection something was
-    /// wrong with before may be found broken during the call.
+    /// first request to its last reply. Votes that were split leave no such majority.
     fn free_majority(&self, it: &Operation, alone: bool) -> bool {
         let Topology::Nodes(nodes) = self.0.topology else {
             return true;
         };
-        let (host, fault_intervals) = (it.actor.host, self.0.fault_intervals());
-        let spans = &self.0.tokens().spans;
+        let (host, spans) = (it.actor.host, &self.0.tokens().spans);
         let is_free = |node: &u8| {
             let foreign = |span: &TokenSpan<'_>| {
                 let own = alone && span.owner == Some(host) && it.asked < span.from;
                 span.node == *node && !own && span.stood_within(it.asked, it.ended)
             };
-            fault_intervals.heard_by(*node, host, Duration::ZERO, it.ended.at)
-                && !spans.iter().any(foreign)
+            let heard = self.0.is_heard(host, Some(*node), it);
+            (heard || !self.0.accepts(Excuse::NodeUnheard)) && !spans.iter().any(foreign)
         };
         (0..nodes).filter(is_free).count() >= self.quorum()
     }

@@ -51,15 +51,19 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         return Err("one lock is needed".into());
     };
     let subject = (lock.row.make)();
+    let backend = args.place.open()?;
+    let lease_ms = backend.lease_ms().or_else(|| subject.lease_ms());
     let (scenario, property) = match (saved, args.seed, &args.fixed) {
         (Some(saved), ..) => (saved.scenario, Some(saved.property)),
-        (None, Some(seed), _) => (generated(&*subject, args.fault.as_ref(), seed)?, None),
+        (None, Some(seed), _) => {
+            let fault = args.fault.as_ref();
+            (generated(&*subject, lease_ms, fault, seed)?, None)
+        }
         (None, None, Some(name)) => (by_name(&*subject, name)?, None),
         (None, None, None) => {
             return Err("a file, a seed or a fixed scenario is needed".into());
         }
     };
-    let backend = args.place.open()?;
     let scenario = backend.lease_ms().map_or_else(
         || scenario.clone(),
         |lease_ms| scenario.snapped().scaled(lease_ms),
@@ -95,12 +99,21 @@ fn read(path: &Path) -> Fallible<Saved> {
     Ok(saved.map_err(|error| format!("{shown} is not a saved scenario: {error}"))?)
 }
 
-fn generated(subject: &dyn DynSubject, fault: Option<&String>, seed: u64) -> Fallible<Scenario> {
+fn generated(
+    subject: &dyn DynSubject,
+    lease_ms: Option<u64>,
+    fault: Option<&String>,
+    seed: u64,
+) -> Fallible<Scenario> {
     let faults = select::faults(fault.map_or(&[], std::slice::from_ref))?;
     let generator = generator(subject.promises(), faults.first().map(String::as_str));
     if generator.is_empty() {
         return Err("this fault cannot strike on the lock's servers".into());
     }
+    let generator = match lease_ms {
+        Some(lease_ms) => generator.leased(lease_ms),
+        None => generator,
+    };
     Ok(generator.scenario(seed))
 }
 

@@ -3,7 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests that fail")]
 
+mod hashes;
+mod kit;
+mod readers;
+mod redlock;
+mod semaphores;
 mod simple;
+mod strings;
+mod waiting;
 mod watchdog;
 
 use redouble_conformance::{

@@ -202,10 +202,10 @@ fn a_seed_gives_the_same_run_twice() {
         watchdog,
         repeatable,
     });
-    let generator = Generator::of(plain.promises(), None);
+    let generator = Generator::of(plain.promises(), None).leased(3_000);
     let mut played = 0;
     for seed in 0..40 {
-        let scenario = generator.scenario(seed).scaled(3_000);
+        let scenario = generator.scenario(seed);
         let Ok(first) = plain.play(&Double, &scenario) else {
             continue; // a wall clock that is set
         };
