@@ -6,6 +6,7 @@ use super::{
     generate::Generator,
     peer::Peer,
     sequence::{Difference, OBSERVER, Sequence},
+    traffic::Traffic,
 };
 use serde_json::{Value, json};
 use std::{
@@ -26,6 +27,8 @@ pub struct Campaign {
     pub requests: usize,
     /// Only commands whose names contain this.
     pub only: String,
+    /// Plays recorded traffic with changes, instead of generated requests.
+    pub traffic: Option<Traffic>,
     /// It ends after so many kinds of differences.
     pub findings_max: usize,
 }
@@ -73,6 +76,8 @@ pub struct Report {
     pub tallies: Vec<(String, Tally)>,
     /// Rows and options that were not sent and accepted over both protocols.
     pub missed: Vec<String>,
+    /// Commands and options that fall short of the shares in [`Generator::shortfall`].
+    pub short: Vec<String>,
 }
 
 impl Report {
@@ -96,6 +101,7 @@ impl Report {
             "differences": findings.collect::<Vec<_>>(),
             "coverage": tallies.collect::<Vec<_>>(),
             "missed": self.missed,
+            "short": self.short,
         })
     }
 }
@@ -121,7 +127,10 @@ impl Campaign {
             if found.len() >= self.findings_max {
                 break;
             }
-            let drawn = generator.sequence(seed, self.requests);
+            let drawn = match &self.traffic {
+                None => generator.sequence(seed, self.requests),
+                Some(traffic) => traffic.sequence(&table, seed, self.requests),
+            };
             let sequence = &drawn.sequence;
             let played = sequence.play(real)?;
             let (errors, replies) = played.errors();
@@ -153,8 +162,11 @@ impl Campaign {
             }
             progress(found.len());
         }
-        report.tallies = generator.tallies(&report.coverage);
-        report.missed = generator.missed(&report.coverage);
+        if self.traffic.is_none() {
+            report.tallies = generator.tallies(&report.coverage);
+            report.missed = generator.missed(&report.coverage);
+            report.short = generator.shortfall(&report.coverage, report.requests);
+        }
         report.findings = found.into_values().collect();
         Ok(report)
     }

@@ -21,6 +21,12 @@ const CONNECTIONS_MAX: usize = 3;
 const BATCHES: usize = 40;
 const HELD: usize = 40;
 
+/// Share of the replies to each command that have to be no error, in percent.
+const GOOD_PERCENT_MIN: u64 = 60;
+/// How often each command and each option has to be sent, in so many requests.
+const USES_MIN: u64 = 500;
+const USES_PER: u64 = 1_000_000;
+
 /// What shows the events of all keys, the connection's own ones among its replies.
 const LISTEN: [&str; 2] = [
     "CONFIG SET notify-keyspace-events KEA",
@@ -106,6 +112,32 @@ impl<'a> Generator<'a> {
         missed
     }
 
+    /// What falls short in so many requests: commands of whose replies more than two fifths are errors, and options that
+    /// were given too seldom.
+    pub fn shortfall(&self, coverage: &Coverage, requests: usize) -> Vec<String> {
+        let answers = coverage.answers();
+        let commands = self.names().filter_map(|name| {
+            let answers = answers.get(name).copied().unwrap_or_default();
+            let percent = answers.percent();
+            let is_short = percent < GOOD_PERCENT_MIN && !is_never_accepted(name);
+            is_short.then(|| {
+                format!(
+                    "{name}: {percent} % of {} replies are no error",
+                    answers.all
+                )
+            })
+        });
+        let uses_min = requests as u64 * USES_MIN / USES_PER;
+        let options = self.features.iter().filter_map(|feature| {
+            let uses: u64 = coverage.of(*feature).sent.iter().sum();
+            let name = || self.name(*feature);
+            (uses < uses_min).then(|| format!("{}: given {uses} times of {uses_min}", name()))
+        });
+        let mut short: Vec<String> = commands.chain(options).collect();
+        short.sort();
+        short
+    }
+
     /// How often each row and option was sent and accepted, by name.
     pub fn tallies(&self, coverage: &Coverage) -> Vec<(String, Tally)> {
         let tally = |feature: &Feature| (self.name(*feature), coverage.of(*feature));
@@ -160,7 +192,7 @@ fn repeated(row: &Row) -> impl Iterator<Item = usize> {
 }
 
 #[derive(Debug)]
-pub(super) struct Source(Rng);
+pub(super) struct Source(pub(super) Rng);
 
 impl Source {
     pub(super) fn below(&mut self, bound: usize) -> usize {

@@ -3,7 +3,7 @@
 //! Two kinds of cases. *Transcripts* are written by hand, one case per file under `transcripts/`;
 //! their `<` lines were recorded from a real server, so they also judge the double where there is
 //! none. *Sequences* are generated from a seed and the double's own command table; their recorded
-//! replies are under `golden/`; some of their requests go out in one write with the next one. Every difference is either a
+//! replies are under `golden/`. [`Traffic`] makes sequences of recorded traffic of clients instead. Some of their requests go out in one write with the next one. Every difference is either a
 //! defect or a row of [`KNOWN`] or [`LENIENT`]. [`fuzzing`] has the bodies of the fuzz targets.
 //!
 //! ```text
@@ -27,17 +27,21 @@ mod run;
 mod sequence;
 mod stream_dump;
 mod table;
+mod traffic;
 mod transcript;
 mod values;
 
 pub use campaign::{Campaign, Finding, Report};
 pub use corpus::{parse_corpus, transcript, write_corpus};
-pub use coverage::{Coverage, Tally};
+pub use coverage::{Answers, Coverage, Tally};
 pub use generate::{Drawn, Generator};
-pub use known::{Excused, How, KNOWN, Known, LENIENT, Lenient, NEVER_ACCEPTED, NOT_SENT};
+pub use known::{
+    Excused, How, KNOWN, Known, LENIENT, Lenient, NEVER_ACCEPTED, NOT_IN_INFO, NOT_SENT,
+};
 pub use mistake::Mistake;
 pub use peer::{Defect, Peer};
 pub use run::{Target, check, check_within, record};
 pub use sequence::{Difference, Output, Played, Request, Sequence, Step};
 pub use table::Table;
+pub use traffic::Traffic;
 pub use transcript::{MalformedTranscript, Transcript};

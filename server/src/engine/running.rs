@@ -34,6 +34,8 @@ pub(super) struct RunningUnit {
     pub(super) has_sequel: bool,
     /// True while keys are evicted for a request that does not run yet: what its caller hears of them comes before its reply.
     pub(super) is_evicting: bool,
+    /// True if the unit has changed `maxmemory`: keys are evicted when it is over.
+    pub(super) evicts_behind: bool,
     /// Reason for which a blocked request runs again.
     pub(super) retry: Option<Retry>,
     /// A transaction whose script was killed and that goes on now.
@@ -54,6 +56,7 @@ impl RunningUnit {
             reply_at: None,
             has_sequel: false,
             is_evicting: false,
+            evicts_behind: false,
             retry: None,
             resumed: None,
             awake_at: now,

@@ -2,9 +2,11 @@
 
 use super::Engine;
 use crate::engine::effect::Effect;
+use crate::engine::peers::file_sync::FileSync;
 use crate::engine::peers::image::Image;
 use crate::engine::peers::journal::Unit;
 use crate::engine::peers::replication::{Address, Replica, Upstream};
+use crate::engine::persistence::AppendFsync;
 use crate::engine::time::UnixMicros;
 use std::sync::Arc;
 
@@ -89,6 +91,7 @@ impl Engine {
             id,
             address,
             offset: state.peers.replication.offset,
+            file: FileSync::default(),
             silent_since: None,
         };
         state.unit.begin(now);
@@ -115,13 +118,21 @@ impl Engine {
         replicas.retain(|replica| replica.id != id);
     }
 
-    /// A follower says how far it is.
-    pub(crate) fn acknowledge(&mut self, id: u64, offset: u64, now: UnixMicros) {
+    /// A follower says how far it is, and which append-only file it has.
+    pub(crate) fn acknowledge(
+        &mut self,
+        id: u64,
+        offset: u64,
+        file: Option<AppendFsync>,
+        now: UnixMicros,
+    ) {
         let state = self.state_mut();
         state.unit.begin(now);
         let mut replicas = state.peers.replication.replicas.iter_mut();
         if let Some(replica) = replicas.find(|replica| replica.id == id) {
             replica.offset = offset;
+            replica.file.set_policy(file, 0);
+            replica.file.wrote(offset, now);
         }
         state.answer_waits();
         self.follow_up(now);

@@ -5,11 +5,22 @@ use crate::engine::data::Excess;
 use crate::engine::data::memory::STARTUP_BYTES;
 
 impl State {
-    /// `maxmemory` or the policy has changed: evicts what is too much.
+    /// `maxmemory` or the policy has changed. Keys are evicted when the unit is over, because no key goes within a
+    /// transaction (`evict.c: startEvictionTimeProc`).
     pub(in crate::engine) fn bound_memory(&mut self) {
         self.data.bound(&self.config);
-        // No request waits for the answer.
-        let _fits = self.make_room();
+        self.unit.evicts_behind = true;
+        self.unit.has_sequel = true;
+    }
+
+    /// Evicts keys behind the unit that has changed `maxmemory`; false if it has not.
+    pub(in crate::engine) fn evict_behind(&mut self) -> bool {
+        let evicts = std::mem::take(&mut self.unit.evicts_behind);
+        if evicts {
+            // No request waits for the answer.
+            let _fits = self.make_room();
+        }
+        evicts
     }
 
     /// Evicts keys until the rest fits; false if it does not (`evict.c: performEvictions`).
