@@ -16,7 +16,7 @@ use std::{fmt, sync::Arc, time::Duration};
 ///     .mutex("order:17")
 ///     .lease(Duration::from_secs(10))
 ///     .watchdog(true)
-///     .build();
+///     .build()?;
 /// # }
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
@@ -28,40 +28,39 @@ pub struct LockBuilder<K> {
 }
 
 impl<K> LockBuilder<K> {
+    /// With the defaults of the manager. `key` is the name that the user gives to the lock, without the prefix.
     pub(crate) fn new(core: Arc<Core>, key: &[u8], kind: K) -> Self {
-        let options = Options {
-            observer: core.observer.clone(),
-            ..Options::default()
-        };
         Self {
+            key: core.key(key).into(),
+            options: core.defaults.clone(),
             core,
-            key: key.into(),
-            options,
             kind,
         }
     }
 
     /// The same options for a lock of another kind.
-    pub(crate) fn of_kind<L>(self, kind: L) -> LockBuilder<L> {
+    pub(crate) fn map_kind<L>(self, kind: impl FnOnce(K) -> L) -> LockBuilder<L> {
         LockBuilder {
             core: self.core,
             key: self.key,
             options: self.options,
-            kind,
+            kind: kind(self.kind),
         }
     }
 
-    /// Sets for how long a grant lasts unless it is extended. Default: 30 s.
+    /// Sets for how long a grant lasts unless it is extended. Default: 30 s, or the
+    /// [`default_lease`](crate::LockManagerBuilder::default_lease) of the manager.
     ///
     /// A fraction of a millisecond is cut off. What is left after drift and safety margin must be at least
-    /// 1 ms, and the lease at most ten years; otherwise each attempt to lock fails with
-    /// [`LockError::InvalidLease`], without asking Redis.
+    /// 1 ms, and the lease at most ten years; otherwise [`build`](Self::build) fails with
+    /// [`LockError::InvalidLease`](crate::LockError::InvalidLease).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
     }
 
-    /// Sets whether the lease is extended in the background as long as the guard lives. Default: no.
+    /// Sets whether the lease is extended in the background as long as the guard lives. Default: no, or what the
+    /// [manager](crate::LockManagerBuilder::watchdog) says.
     ///
     /// It is extended after each third of it, and after a failure again until the deadline. That ends with the
     /// guard. A guard that is leaked (`std::mem::forget`) keeps its lock for as long as the process lives.
@@ -83,7 +82,7 @@ impl<K> LockBuilder<K> {
         self
     }
 
-    /// Sets by how much a grant is trusted less than its lease besides the drift. Default: 2 ms.
+    /// Sets the safety margin subtracted from the lease, in addition to the clock drift. Default: 2 ms.
     ///
     /// It covers what does not grow with the lease: the granularity of timers, and after a failover
     /// the lead of the new master's clock over the old one's.
@@ -102,7 +101,7 @@ impl<K> LockBuilder<K> {
         self
     }
 
-    /// Sets for how long [`Lock::lock`](crate::Lock::lock) waits at most. Default: for as long as others hold the lock.
+    /// Sets for how long [`Lock::lock`](crate::Lock::lock) waits at most. Default: for as long as other clients hold the lock.
     ///
     /// It is then what [`Lock::lock_timeout`](crate::Lock::lock_timeout) is with this time, which itself goes by
     /// its own.
@@ -117,7 +116,7 @@ impl<K> LockBuilder<K> {
     /// For connections without messages, for [`RedlockMutex`](crate::RedlockMutex), and for the time until a subscription is
     /// confirmed. Each pause is drawn from its upper half, by the randomness of the [`Environment`](crate::Environment), and
     /// ends soon after the holder's TTL. The first must be 1 ms or longer, the longest not shorter than that and
-    /// at most a second; otherwise each attempt to lock fails with [`LockError::InvalidPauses`], without asking Redis.
+    /// at most a second; otherwise [`build`](Self::build) fails with [`LockError::InvalidPauses`](crate::LockError::InvalidPauses).
     pub fn poll_pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.options.poll = Some(Pauses { first, longest });
         self
@@ -134,10 +133,10 @@ impl<K> LockBuilder<K> {
         self
     }
 
-    /// Sets how long a waiter leaves a lock alone whose holder does not tell it of the release.
+    /// Sets the longest pause between two requests of a waiter when no release message arrives.
     /// Default: a second where messages wake waiters, which is also the longest; else 100 ms.
     ///
-    /// A waiter looks again when the holder's TTL ends, at the latest after this time. Where no messages
+    /// A waiter asks again when the holder's time to live ends, at the latest after this time. Where no messages
     /// arrive it begins with short pauses, which grow. Pauses are partly random.
     pub fn max_poll_interval(mut self, max_poll_interval: Duration) -> Self {
         self.options.max_poll_interval = Some(max_poll_interval);
@@ -150,14 +149,14 @@ impl<K> LockBuilder<K> {
     /// node.
     ///
     /// If fewer confirm within the reply timeout, the lock is given back and the call fails with
-    /// [`LockError::NotReplicated`]. A failover then loses the lock less often, but it still can: the replica
+    /// [`LockError::NotReplicated`](crate::LockError::NotReplicated). A failover then loses the lock less often, but it still can: the replica
     /// that is promoted need not be one of them, and extensions are not waited for.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.options.replicas = replicas;
         self
     }
 
-    /// Sets for how long a grant keeps others out at least, even if it is released before. Default: not at all.
+    /// Sets for how long a grant keeps other clients out at least, even if it is released before. Default: not at all.
     ///
     /// For work that shall be done once per interval by the first worker that comes, where the clocks of workers differ. The time
     /// counts from the moment before the request for the lock, and may be longer than the lease. A holder that loses its
@@ -176,8 +175,8 @@ impl<K> LockBuilder<K> {
         self
     }
 
-    /// Sets whether the guard is told as soon as somebody else changes the key of the lock: it is then lost at once, and not
-    /// only when the next extension finds it gone. Default: no.
+    /// Sets whether the guard learns at once that another client has changed the key of the lock. Without it, the guard learns of the
+    /// loss when the next extension finds the key gone. Default: no.
     ///
     /// It needs Redis 6 and a connection that receives RESP3 pushes: a client with `?protocol=resp3`, or
     /// [`LockManager::with_pushes`](crate::LockManager::with_pushes). Without, attempts to lock fail. It costs one round trip per
@@ -188,7 +187,7 @@ impl<K> LockBuilder<K> {
         self
     }
 
-    /// Sets what the holder says of itself, for [`LockManager::holder`](crate::LockManager::holder): a host, a
+    /// Sets metadata of the holder, for [`LockManager::holder`](crate::LockManager::holder): a host, a
     /// process, a reason. Default: nothing.
     ///
     /// It stands in a key of its own beside the lock, for as long, and is written and removed by the same

@@ -2,15 +2,15 @@
 
 use crate::error::NodeError;
 
-/// What became of a lock that was given back.
+/// The outcome of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "this tells whether the lock was held to the end"]
 #[non_exhaustive]
 pub enum Release {
-    /// The lock was ours until now, and is free.
+    /// The guard held the lock until now, and the lock is free.
     Released,
-    /// The lock was gone before: its lease had run out, or the key was removed by others. Somebody
-    /// else may have held it meanwhile.
+    /// The lock was lost before: its lease had run out, or another client had removed the key. Another
+    /// client may have held it meanwhile.
     AlreadyLost,
     /// The lock stays taken: the same owner has entered it more often than left it. Only from guards that share a grant.
     StillHeld,

@@ -1,8 +1,8 @@
-//! How a node is listened to: over which connection, and for how long.
+//! The subscription of a client at one node: over which connection, and for how long.
 //!
-//! The channel of [`Waiters`] has at most one task. It starts with the first waiter that wants messages, subscribes, again after
-//! every interruption, and unsubscribes some time after the last such waiter has left; then it ends. Waiters only take a seat in
-//! the waiters and leave it, so cancelling one leaves nothing behind, and requests for the channel stay in order.
+//! The channel of [`Waiters`] has at most one task. It starts with the first waiter that wants messages. It subscribes, again after
+//! every interruption. It unsubscribes some time after the last such waiter has left, and ends. Waiters only enter themselves in
+//! [`Waiters`] and leave, so cancelling one leaves nothing behind, and requests for the channel stay in order.
 
 use super::link::Link;
 use crate::{
@@ -166,7 +166,7 @@ impl SubscriptionTask {
                 Ok(true) => failures = 0,
                 Ok(false) => return,
                 Err(error) if !error.is_transient() => {
-                    tracing::debug!(%error, "cannot subscribe: waiters ask from time to time");
+                    tracing::debug!(name: "lock.not_subscribed", target: "redouble_lock", %error, "cannot subscribe: waiters ask from time to time");
                     return;
                 }
                 Err(_) => {
