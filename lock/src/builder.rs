@@ -55,7 +55,7 @@ impl<K> LockBuilder<K> {
     ///
     /// A fraction of a millisecond is cut off. What is left after drift and safety margin must be at least
     /// 1 ms, and the lease at most ten years; otherwise each attempt to lock fails with
-    /// [`LockError::InvalidLease`], without asking Redis.
+    /// [`LockError::InvalidLease`](crate::LockError::InvalidLease), without asking Redis.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
@@ -117,7 +117,7 @@ impl<K> LockBuilder<K> {
     /// For connections without messages, for [`RedlockMutex`](crate::RedlockMutex), and for the time until a subscription is
     /// confirmed. Each pause is drawn from its upper half, by the randomness of the [`Environment`](crate::Environment), and
     /// ends soon after the holder's TTL. The first must be 1 ms or longer, the longest not shorter than that and
-    /// at most a second; otherwise each attempt to lock fails with [`LockError::InvalidPauses`], without asking Redis.
+    /// at most a second; otherwise each attempt to lock fails with [`LockError::InvalidPauses`](crate::LockError::InvalidPauses), without asking Redis.
     pub fn poll_pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.options.poll = Some(Pauses { first, longest });
         self
@@ -150,7 +150,7 @@ impl<K> LockBuilder<K> {
     /// node.
     ///
     /// If fewer confirm within the reply timeout, the lock is given back and the call fails with
-    /// [`LockError::NotReplicated`]. A failover then loses the lock less often, but it still can: the replica
+    /// [`LockError::NotReplicated`](crate::LockError::NotReplicated). A failover then loses the lock less often, but it still can: the replica
     /// that is promoted need not be one of them, and extensions are not waited for.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.options.replicas = replicas;
