@@ -5,6 +5,7 @@ use super::{
     coverage::{Coverage, Feature, Tally},
     known::{NOT_SENT, is_never_accepted},
     mistake::Mistake,
+    prepared,
     sequence::{Sequence, Step},
     table::{Argument, Kind, Row, Table},
     transcript::split,
@@ -19,6 +20,8 @@ const CONNECTIONS_MAX: usize = 3;
 /// How many sequences of a hundred have requests that go out together, and how many requests of a hundred
 /// wait there for the next one.
 const BATCHES: usize = 40;
+/// How many requests of a hundred have a mistake, if they are not meant to be accepted.
+const MISTAKEN: usize = 12;
 const HELD: usize = 40;
 
 /// Share of the replies to each command that have to be no error, in percent.
@@ -166,7 +169,7 @@ impl<'a> Generator<'a> {
 
 /// Of so many requests, those that are drawn for a feature.
 fn forced(requests: usize) -> usize {
-    requests / 2
+    requests * 2 / 3
 }
 
 /// Arguments that may be left out, and those that are one of several.
@@ -240,6 +243,8 @@ pub(super) struct Draw<'a, 'g> {
     pub(super) is_careful: bool,
     /// How many keys a number before them has promised.
     pub(super) linked: Option<usize>,
+    /// The first key of the request.
+    pub(super) first_key: Option<String>,
 }
 
 /// What a request is drawn for: an option to give, and whether twice.
@@ -263,6 +268,7 @@ impl<'a, 'g> Draw<'a, 'g> {
             used: Vec::new(),
             is_careful: false,
             linked: None,
+            first_key: None,
         }
     }
 
@@ -322,7 +328,7 @@ impl<'a, 'g> Draw<'a, 'g> {
             if count > 1 && self.source.percent(35) {
                 at = self.source.below(count);
             }
-            if n % 2 == 0
+            if n % 3 != 2
                 && let Some(feature) = due.next()
             {
                 let given = |id, twice| Wanted {
@@ -429,10 +435,32 @@ impl<'a, 'g> Draw<'a, 'g> {
         let mut request = self.request(row, wanted);
         let generator = self.generator;
         let row = &generator.table.rows[row];
-        if !self.is_careful && self.source.percent(25) && self.make_mistake(row, &mut request) {
+        if self.source.percent(prepared::FITTED) {
+            prepared::fit(&row.name, &mut request, &mut self.source);
+        }
+        if !self.is_careful && self.source.percent(MISTAKEN) && self.make_mistake(row, &mut request)
+        {
             self.used.clear();
         }
+        if !self.live[at].queues && self.source.percent(prepared::PREPARED) {
+            self.prepare(at, &row.name);
+        }
         self.push(at, request);
+    }
+
+    /// Sends what a command needs to succeed.
+    fn prepare(&mut self, at: usize, name: &str) {
+        let used = std::mem::take(&mut self.used);
+        let key = self.first_key.clone().unwrap_or_default();
+        for line in prepared::requests(name) {
+            let words = split(line).unwrap_or_default();
+            let words = words.into_iter().map(|word| match &*word {
+                b"{}" => key.clone(),
+                word => String::from_utf8_lossy(word).into_owned(),
+            });
+            self.push(at, words.collect());
+        }
+        self.used = used;
     }
 
     pub(super) fn made(&mut self, mistake: Mistake) {

@@ -22,6 +22,7 @@ mod generate;
 mod known;
 mod mistake;
 mod peer;
+mod prepared;
 mod request;
 mod run;
 mod sequence;

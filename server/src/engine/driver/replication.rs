@@ -284,7 +284,7 @@ mod tests {
             let units = std::mem::take(&mut self.units);
             for unit in &units {
                 self.replica.apply(unit, now);
-                self.master.acknowledge(1, unit.offset, now);
+                self.master.acknowledge(1, unit.offset, None, now);
             }
             self.drain();
             units.len()
@@ -416,7 +416,7 @@ mod tests {
         );
         // After the timeout of WAIT, acknowledgements do not answer what the client waits for next.
         assert_eq!(pair.ask(0, "BLPOP empty 0", after_ms(107)), "(waits)");
-        pair.master.acknowledge(1, u64::MAX, after_ms(108));
+        pair.master.acknowledge(1, u64::MAX, None, after_ms(108));
         pair.drain();
         assert!(pair.pushed.is_empty());
     }
