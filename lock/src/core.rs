@@ -1,4 +1,4 @@
-//! What all locks of a manager share. It knows no kind of lock.
+//! State that all locks of a manager share. It depends on no kind of lock.
 
 use crate::{node::Node, observe::Observer, renewal::Renewals};
 use std::sync::Arc;

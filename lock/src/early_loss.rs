@@ -1,7 +1,7 @@
-//! Early loss: a guard learns of it as soon as another client changes the key of its lock.
+//! Early detection of a loss: a guard learns that its lock is lost as soon as another client changes the key.
 //!
-//! An invalidation says that a key was changed, not that the lock is lost. So the acquisition is asked whether it stands,
-//! by an extension that is too short to extend anything and that registers the key again.
+//! An invalidation shows that a key changed, not that the lock is lost. So this task sends an extension that is too short to
+//! lengthen the lease: its reply shows whether the lock is still held, and it registers the key for the next invalidation.
 
 use crate::{
     grant::Grant,
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Ends the state of a grant as soon as its lock is found gone.
+/// Ends a grant as soon as Redis no longer stores its lock.
 pub(crate) async fn watch(grant: Arc<Grant>) {
     let mut failures = 0;
     while let LeaseState::HeldUntil(_) = grant.state() {
@@ -22,13 +22,13 @@ pub(crate) async fn watch(grant: Arc<Grant>) {
         let until = grant.env.now().saturating_add(grant.options.reply_timeout);
         match grant.extend(Lease::SHORTEST, until).await {
             Ok(()) => failures = 0,
-            // Not known yet; by the deadline it is.
+            // The outcome is unknown. The grant ends at its deadline at the latest.
             Err(_) => failures += 1,
         }
     }
 }
 
-/// Waits for a change; after a failure, for the time to ask again.
+/// Waits until a key changes or, after a failed request, until the time of the next one.
 async fn due(grant: &Grant, failures: u32) {
     let Some(before) = failures.checked_sub(1) else {
         return grant.acquisition.changed().await;

@@ -2,21 +2,21 @@
 
 use crate::error::NodeError;
 
-/// What became of a lock that was given back.
+/// The outcome of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "this tells whether the lock was held to the end"]
 #[non_exhaustive]
 pub enum Release {
-    /// The lock was ours until now, and is free.
+    /// The guard held the lock until now, and the lock is free.
     Released,
-    /// The lock was gone before: its lease had run out, or the key was removed by others. Somebody
-    /// else may have held it meanwhile.
+    /// The lock was lost before: its lease had run out, or another client had removed the key. Another
+    /// client may have held it meanwhile.
     AlreadyLost,
-    /// The lock stays taken: the same owner has entered it more often than left it. Only from guards that share a grant.
+    /// The owner still holds the lock: it acquired the lock more often than it released it. Only guards that share a grant
+    /// return this.
     StillHeld,
-    /// No answer that tells. Either Redis failed or was silent: the key may stand until its lease
-    /// is over, and its removal goes on in the background. Or the key was gone at the second
-    /// attempt, and whether the first one removed it cannot be known. The error is the one of the
-    /// first attempt.
+    /// The outcome is unknown. Either Redis failed or did not reply: the key may stay until its lease
+    /// ends, and the guard goes on removing it in the background. Or the second attempt found no key,
+    /// which the first attempt may have removed. The error is the one of the first attempt.
     Unknown(NodeError),
 }

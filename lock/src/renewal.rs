@@ -1,14 +1,15 @@
-//! Watchdogs: the renewal of all grants of a client that have one, however many they are, in one background task. The task sleeps
-//! until the first of them falls due, and ends with the last one. It knows grants, and no guards.
+//! Watchdogs: one background task renews all grants of a manager that have a watchdog. The task sleeps until the first grant is
+//! due, and ends with the last grant. It depends on grants, not on guards.
 //!
-//! A watchdog extends the lease after each third of it, until the guard is released, the lock is lost, or it was held for as long
-//! as is allowed; and it sees to it that the loss is told in time, also if no task looks.
+//! A watchdog extends the lease each time a third of it has passed. It stops when the guard is released, when the lock is lost, or
+//! when the longest hold is reached. It also ends a grant at its deadline, so the holder learns of the loss in time even if no
+//! task asks for the state of the lock.
 //!
-//! Renewals that are due together run at the same time, so that a node that is silent about one grant does not hold up the
-//! others. They begin in the order of due times, and of grants where those are equal.
+//! Renewals that are due together run at the same time: a node that does not reply about one grant delays no other grant. They
+//! begin in the order of due times; renewals with equal due times begin in the order of their grants.
 //!
-//! A client that is used on several runtimes has such a task on each, for the grants that were taken there. So the end of a
-//! runtime, or a task that blocks it, does not stop renewals elsewhere.
+//! A manager that is used on several runtimes has one such task on each, for the grants acquired there. So the end of a runtime,
+//! or a task that blocks it, does not stop renewals on another runtime.
 
 use crate::{
     environment::{BoxFuture, Environment, NoRuntime},
@@ -31,15 +32,15 @@ use std::{
 use tokio::sync::Notify;
 use tracing::Instrument as _;
 
-/// The grants of a client that are renewed.
+/// The grants of a manager that have a watchdog.
 pub(crate) struct Renewals {
     env: Arc<dyn Environment>,
-    /// By runtime. There is one as long as there is a task for it.
+    /// By runtime. A runtime has a schedule while its task runs.
     schedules: Mutex<BTreeMap<u64, Schedule>>,
     grants: AtomicU64,
 }
 
-/// What one task renews.
+/// The grants that one task renews.
 #[derive(Default)]
 struct Schedule {
     grants: BTreeMap<u64, Entry>,
@@ -52,11 +53,11 @@ struct Schedule {
 struct Entry {
     grant: Arc<Grant>,
     record: Record,
-    /// Nothing during a renewal.
+    /// `None` during a renewal.
     due: Option<Duration>,
 }
 
-/// How the renewals of a grant have gone lately.
+/// Recent failures of a grant's renewals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Record {
     /// In a row.
@@ -73,7 +74,7 @@ impl Renewals {
         })
     }
 
-    /// A place for one grant, on the runtime of this moment. The grant is renewed from
+    /// Returns a place for one grant, on the current runtime. The task renews the grant from
     /// [`Place::take`] to [`Place::leave`].
     pub(crate) fn place(self: &Arc<Self>) -> Place {
         Place {
@@ -98,7 +99,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Has the grant renewed, at `due` first.
+    /// Starts renewals of the grant, the first one at `due`.
     pub(crate) fn take(&self, grant: &Arc<Grant>, due: Duration) -> Result<(), NoRuntime> {
         let mut schedules = self.renewals.schedules();
         let is_new = !schedules.contains_key(&self.runtime);
@@ -132,7 +133,7 @@ impl Place {
         let mut schedules = self.renewals.schedules();
         let schedule = schedules.get_mut(&self.runtime);
         let left = schedule.and_then(|schedule| schedule.remove(self.number));
-        // Dropped without the lock: code of the user may run then.
+        // Dropped after the mutex is unlocked: the drop may run code of the user.
         drop(schedules);
         drop(left);
     }
@@ -168,7 +169,7 @@ impl Schedule {
     }
 }
 
-/// The task of one schedule. Dropping it removes the schedule: its runtime is over.
+/// The task of one schedule. Its runtime drops it when the runtime ends, which removes the schedule.
 struct RenewalTask {
     renewals: Arc<Renewals>,
     runtime: u64,
@@ -185,13 +186,13 @@ impl RenewalTask {
             while let Some((number, grant, record)) =
                 self.schedule(|schedule| schedule.next(now)).flatten()
             {
-                // Code of the user is called there: a panic ends the renewals of this grant alone.
+                // A renewal calls code of the user. Its panic ends the renewals of this grant alone.
                 let renewal = AssertUnwindSafe(renew(grant, record)).catch_unwind();
                 running.push(async move { (number, renewal.await) });
             }
             let Some(due) = self.next_due() else { return };
             timer.set(&*self.renewals.env, due);
-            // The last two only wake it.
+            // The last two branches only wake the task.
             tokio::select! {
                 biased;
                 Some((number, outcome)) = running.next() => match outcome {
@@ -201,7 +202,7 @@ impl RenewalTask {
                     Ok(None) => self.dismiss(number),
                     Err(panic) => {
                         self.dismiss(number);
-                        // Told as that of any background task.
+                        // Reported like the panic of any background task.
                         let _ = self.renewals.env.spawn(Box::pin(async move { resume_unwind(panic) }));
                     }
                 },
@@ -211,8 +212,8 @@ impl RenewalTask {
         }
     }
 
-    /// When the next grant falls due that is not being renewed, which may be never; nothing if no grant is left:
-    /// then this task is over, and the next grant needs another one.
+    /// Returns the due time of the next grant that is not being renewed: `Some(None)` if all of them are. Returns `None` if no
+    /// grant is left; then this task ends, and the next grant starts another one.
     fn next_due(&mut self) -> Option<Option<Duration>> {
         let mut schedules = self.renewals.schedules();
         let schedule = schedules.get(&self.runtime)?;
@@ -252,7 +253,7 @@ impl Timer {
         }
     }
 
-    /// Waits for the time that is set; forever if there is none.
+    /// Waits for the time that is set, or forever if none is set.
     async fn fired(&mut self) {
         match &mut self.0 {
             Some((_, timer)) => timer.await,
@@ -262,10 +263,10 @@ impl Timer {
     }
 }
 
-/// Does what is due for a grant. Tells when to do so next, at the latest at its deadline; nothing once it has ended.
+/// Renews a grant if it is due. Returns the time of the next renewal, at the latest the deadline, or `None` if the grant has ended.
 ///
-/// A failure is not a loss: until the deadline it tries again, at once after the first one and then
-/// with pauses. One silent request takes at most a sixth of the lease, so that several fit in.
+/// A failed request is not a loss. The watchdog tries again until the deadline: at once after the first failure, later
+/// with pauses. A request without a reply takes at most a sixth of the lease, so that several requests fit in.
 async fn renew(grant: Arc<Grant>, mut record: Record) -> Option<(Duration, Record)> {
     let validity = grant.lease.validity();
     let patience = grant.options.reply_timeout.min(validity / 6);
@@ -274,7 +275,7 @@ async fn renew(grant: Arc<Grant>, mut record: Record) -> Option<(Duration, Recor
             return Some((deadline, record));
         }
         let now = grant.env.now();
-        // The holder may have extended the lease itself meanwhile.
+        // The holder may have extended the lease by a call of its own meanwhile.
         let due = grant.lease.renew_at(deadline).max(record.retry_at);
         if now < due {
             return Some((due.min(deadline), record));
@@ -307,15 +308,15 @@ async fn renew(grant: Arc<Grant>, mut record: Record) -> Option<(Duration, Recor
                 }
                 record.failures += 1;
             }
-            // The end; the next look tells which.
+            // The grant has ended; the next pass of the loop reads its state.
             Some(Err(_)) | None => {}
         }
     }
     None
 }
 
-/// The lease of an extension that is sent `now`: the usual one, or a shorter one, the last, so that the lock is
-/// not held for longer than is allowed. Nothing if the present one lasts that long.
+/// Returns the lease of an extension that is sent `now`: the usual lease, or a shorter last one that ends at the longest hold.
+/// Returns `None` if the current lease already ends there.
 fn next(grant: &Grant, deadline: Duration, now: Duration) -> Option<Lease> {
     let Some(max_hold) = grant.options.max_hold else {
         return Some(grant.lease);

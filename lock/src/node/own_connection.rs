@@ -1,5 +1,5 @@
-//! Connections that one call has to itself for a while. WAIT holds up the connection that it is sent over, and counts the writes of
-//! that one alone: so a lock that waits for replicas is asked for, and waits, on a connection that nothing else uses meanwhile.
+//! Connections that one call at a time uses alone. WAIT blocks the connection that it is sent over, and counts only the writes of
+//! that connection. So a call that waits for replicas acquires the lock and sends WAIT over a connection that no other call uses.
 
 use super::link::Link;
 use crate::{
@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-/// How many connections are kept for later calls.
+/// Number of connections that are kept for later calls.
 const KEPT_MAX: usize = 8;
 
-/// Connections that no call has at the moment.
+/// Connections that no call uses at the moment.
 #[derive(Default)]
 pub(crate) struct Spare(Mutex<Vec<Arc<Connection>>>);
 

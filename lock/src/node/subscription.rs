@@ -1,8 +1,8 @@
-//! How a node is listened to: over which connection, and for how long.
+//! The subscription to the wake-up channel of a node: its connection and its lifetime.
 //!
-//! The channel of [`Waiters`] has at most one task. It starts with the first waiter that wants messages, subscribes, again after
-//! every interruption, and unsubscribes some time after the last such waiter has left; then it ends. Waiters only take a seat in
-//! the waiters and leave it, so cancelling one leaves nothing behind, and requests for the channel stay in order.
+//! The channel of [`Waiters`] has at most one task. The task starts with the first waiter that wants messages. It subscribes, and
+//! subscribes again after every interruption. Some time after the last such waiter has left, it unsubscribes and ends. Waiters
+//! only register in [`Waiters`] and leave, so a cancelled waiter leaves nothing behind, and requests for the channel stay in order.
 
 use super::link::Link;
 use crate::{
@@ -206,7 +206,7 @@ impl SubscriptionTask {
             self.waiters().deserted().await;
             let arrivals = self.waiters().arrivals();
             let end = env.now().saturating_add(LINGER);
-            // Another waiter that comes and leaves begins that time anew.
+            // A waiter that registers and leaves meanwhile restarts this time.
             if within(&**env, end, self.waiters().deserted_again())
                 .await
                 .is_some()
@@ -219,8 +219,8 @@ impl SubscriptionTask {
         }
     }
 
-    /// A server that refuses for a while, because it is busy or loading, goes on sending messages: it is asked again until
-    /// it accepts, or until a waiter wants the messages.
+    /// Sends UNSUBSCRIBE. A server that refuses it, because it is busy or loading, still sends messages. So the task repeats the
+    /// request until the server accepts it, or until a waiter wants the messages.
     async fn unsubscribe(&self, connection: &Arc<Connection>) -> Result<(), NodeError> {
         let mut refused: u32 = 0;
         loop {
