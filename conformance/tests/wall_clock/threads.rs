@@ -139,7 +139,7 @@ fn each_form_has_its_kind_of_time() {
     let scenario = one_try();
     let threads = Threads::new(Blocking { panics: false });
     let error = threads.play(&Double, &scenario).unwrap_err().to_string();
-    assert!(error.contains("virtual time"), "{error}");
+    assert!(error.contains("real time"), "{error}");
     let plain = Plain::new(Blocking { panics: false });
     let error = plain
         .play(&WallClock::new(Double, 300), &scenario)
