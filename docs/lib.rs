@@ -28,6 +28,7 @@ pages! {
     choosing "src/locks/choosing.md"
     guarantees "src/locks/guarantees.md"
     fencing "src/locks/fencing.md"
+    services "src/locks/services.md"
     operations "src/locks/operations.md"
     benchmarks "src/benchmarks.md"
 }

@@ -24,7 +24,8 @@ fn main() {
     let mut connection = runtime.block_on(server.connection()).expect("a connection");
     let mutex = LockManager::new(connection.clone())
         .mutex("lock:bench")
-        .build();
+        .build()
+        .expect("a lease that can be kept");
     let mut group = criterion.benchmark_group("lock");
     group.throughput(criterion::Throughput::Elements(CYCLES as u64));
     group.bench_function("redis crate, SET NX PX and EVALSHA release", |bencher| {

@@ -42,8 +42,8 @@ pub fn cost(url: &str, rounds: usize) -> Result<Cost> {
         let client = redis::Client::open(url)?;
         let mut raw = client.get_multiplexed_async_connection().await?;
         let locks = LockManager::new(raw.clone());
-        let [mutex, watched] =
-            [false, true].map(|on| locks.mutex("lock:bench").watchdog(on).build());
+        let mutex = locks.mutex("lock:bench").build()?;
+        let watched = locks.mutex("lock:bench").watchdog(true).build()?;
         let mut seen = Vec::with_capacity(rounds);
         let mut cycles = WARM;
         for round in 0..=rounds {
@@ -167,7 +167,7 @@ pub fn contest(url: &str, way: Way, waiters: usize, time: Duration) -> Result<Ou
             match way {
                 Way::Woken | Way::Polling => {
                     tasks.spawn(fight(
-                        shared.mutex(&key).lease(LEASE).build(),
+                        shared.mutex(&key).lease(LEASE).build()?,
                         waiter,
                         until,
                         notes,
@@ -176,7 +176,7 @@ pub fn contest(url: &str, way: Way, waiters: usize, time: Duration) -> Result<Ou
                 Way::WokenApart => {
                     let own = LockManager::from_client(client.clone()).await?;
                     tasks.spawn(fight(
-                        own.mutex(&key).lease(LEASE).build(),
+                        own.mutex(&key).lease(LEASE).build()?,
                         waiter,
                         until,
                         notes,
@@ -184,7 +184,7 @@ pub fn contest(url: &str, way: Way, waiters: usize, time: Duration) -> Result<Ou
                 }
                 Way::Fair => {
                     tasks.spawn(fight(
-                        shared.fair_mutex(&key).lease(LEASE).build(),
+                        shared.fair_mutex(&key).lease(LEASE).build()?,
                         waiter,
                         until,
                         notes,

@@ -45,8 +45,8 @@ pub fn compare(redis: &Program, rounds: usize) -> Result<Vec<Figure>> {
         async |cycles| scripted_cycles(&mut ours, cycles).await,
     )?;
     let mutex = |locks: LockManager| locks.mutex("lock:bench").build();
-    let their_mutex = mutex(LockManager::new(theirs));
-    let our_mutex = mutex(LockManager::new(ours));
+    let their_mutex = mutex(LockManager::new(theirs))?;
+    let our_mutex = mutex(LockManager::new(ours))?;
     let lock_cycles = paired(
         &runtime,
         rounds,

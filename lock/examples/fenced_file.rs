@@ -54,9 +54,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
     let locks = LockManager::new(server.connection().await?);
     let lock = locks
-        .fenced_mutex("ledger")
+        .mutex("ledger")
+        .fenced()
         .lease(Duration::from_secs(10))
-        .build();
+        .build()?;
     let path = std::env::temp_dir().join(format!("redouble-ledger-{}", std::process::id()));
     fs::write(&path, "100")?;
     let mut ledger = Ledger {

@@ -48,7 +48,7 @@ async fn order(
     device: String,
 ) -> Result<bool, LockError> {
     let key = format!("order:userid:{user}:productid:{product}");
-    let lock = locks.mutex(key).lease(Duration::from_secs(10)).build();
+    let lock = locks.mutex(key).lease(Duration::from_secs(10)).build()?;
     let guard = lock.lock_timeout(Duration::from_secs(5)).await?;
     let made = guard
         .run(async {

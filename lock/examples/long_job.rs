@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .mutex("job:nightly")
         .lease(LEASE)
         .watchdog(true)
-        .build();
+        .build()?;
 
     let guard = job.lock().await?;
     guard.run(tokio::time::sleep(LEASE * 3)).await?; // three times its lease
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("worked for three leases, and was alone");
 
     // A holder that dies without a word: its process is gone, and with it the watchdog.
-    let mortal = locks.mutex("job:nightly").lease(LEASE).build();
+    let mortal = locks.mutex("job:nightly").lease(LEASE).build()?;
     std::mem::forget(mortal.lock().await?);
     let begun = std::time::Instant::now();
     let successor = job.lock().await?;

@@ -24,20 +24,19 @@ use std::{sync::Arc, time::Duration};
 /// once, whatever the wait, within the reply timeout: the repetition tells what became of it, and a
 /// connection that had died unnoticed is replaced. Further failures are repeated with pauses.
 ///
-/// *Waiting.* A call that waits has a seat among the waiters, and is woken when it may have the lock; how, and why no wake-up
-/// is lost, is told in [`waiters`](crate::waiters). Until messages are sure to arrive, and where none ever do, it asks with growing
-/// pauses.
+/// *Waiting.* A call that waits is entered in [`waiters`](crate::waiters), and woken when it may have the lock; that module explains why
+/// no wake-up is lost. Until messages are sure to arrive, and where they never do, the call asks with growing pauses.
 ///
-/// *Leaving.* Every way out goes through [`Cleanup`]. Giving up settles the acquisition in the time that
-/// is left, and what is then still open in the background.
+/// *Leaving.* Every way out goes through [`Cleanup`]. A call that gives up settles the acquisition in the time that
+/// is left; a background task does the rest.
 pub(crate) async fn acquire(
     env: &Arc<dyn Environment>,
     renewals: &Arc<Renewals>,
     options: &Options,
+    lease: Lease,
     wait: Wait,
     acquisition: impl Fn(Token) -> Arc<dyn Acquisition>,
 ) -> Result<Guard, LockError> {
-    let lease = options.checked()?;
     let mut call = Call::new(env, options, lease, wait);
     let cleanup = || Cleanup::new(acquisition(Token::new(env.random())), Arc::clone(env));
     let join = |held: &Cleanup| match wait {
@@ -61,8 +60,8 @@ pub(crate) async fn acquire(
                     let env = Arc::clone(env);
                     return Guard::new(held, env, renewals, options, lease, deadline).await;
                 }
-                // Too late to be worth anything. What follows is a new acquisition with a token of
-                // its own, or the release of this one might hit it.
+                // The deadline has passed. The next acquisition has a token of its own, or the release of this one
+                // might hit it.
                 call.settle(held.acquisition()).await;
                 held = cleanup();
                 waiter = join(&held);
@@ -104,38 +103,30 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Goes on with a grant of another process. Its own clock counts, from before the request.
+/// Goes on with a grant of another process. The deadline counts from before the request, on the clock of this process.
 ///
 /// A failure leaves the grant as it is, so that this can be tried again until its lease is over.
 pub(crate) async fn adopt(
     env: &Arc<dyn Environment>,
     renewals: &Arc<Renewals>,
     options: &Options,
+    lease: Lease,
     detached: &DetachedLock,
     acquisition: Arc<dyn Acquisition>,
 ) -> Result<Guard, LockError> {
-    let lease = options.checked()?;
     let until = env.now().saturating_add(options.reply_timeout);
     acquisition.adopt(detached.fence);
-    let mut failures = 0;
+    let mut repeats = Repeats { failures: 0, until };
     let sent = loop {
-        let error = match acquisition.extend(lease, until).await {
+        match acquisition.extend(lease, until).await {
             Ok(Some(sent)) => break sent,
             Ok(None) => return Err(LockError::Lost(LossReason::Gone)),
-            Err(error) if error.is_unknown() => error,
-            Err(error) => return Err(LockError::Redis(error)),
-        };
-        // As any extension, it may be repeated: at once for the first time, then after pauses.
-        let pause = match failures {
-            0 => Duration::ZERO,
-            _ => options.retry.before(failures, retry::draw(env.random())),
-        };
-        failures += 1;
-        let next = env.now().saturating_add(pause);
-        if next >= until {
-            return Err(LockError::Unknown(error));
+            Err(error) if error.is_unknown() && repeats.wait(&**env, options).await => {}
+            Err(error) => {
+                let known = !error.is_unknown();
+                return Err(LockError::of_node(error, known));
+            }
         }
-        env.sleep_until(next).await;
     };
     let cleanup = Cleanup::new(acquisition, Arc::clone(env));
     let deadline = lease.deadline(sent);
@@ -144,6 +135,71 @@ pub(crate) async fn adopt(
         Guard::new(cleanup, env, renewals, options, lease, deadline).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
+    }
+}
+
+/// Goes on with the grant of `writer` as `acquisition`, which has the same token and takes its place.
+///
+/// If that fails, both are given back in the background.
+pub(crate) async fn replace(
+    env: &Arc<dyn Environment>,
+    renewals: &Arc<Renewals>,
+    options: &Options,
+    lease: Lease,
+    writer: Guard,
+    acquisition: Arc<dyn Acquisition>,
+) -> Result<Guard, LockError> {
+    // Its watchdog must not find the lock gone.
+    writer.end()?;
+    let until = env.now().saturating_add(options.reply_timeout);
+    let mut repeats = Repeats { failures: 0, until };
+    let cleanup = Cleanup::new(acquisition, Arc::clone(env));
+    let sent = loop {
+        match cleanup.acquisition().acquire(lease, until).await {
+            Attempt::Granted { sent } => break sent,
+            Attempt::Refused { .. } => {
+                writer.hand_over();
+                return Err(LockError::Lost(LossReason::Gone));
+            }
+            Attempt::Failed(error) if error.is_unknown() && repeats.wait(&**env, options).await => {
+            }
+            Attempt::Failed(error) => {
+                let known = !error.is_unknown();
+                return Err(LockError::of_node(error, known));
+            }
+        }
+    };
+    writer.hand_over();
+    let deadline = lease.deadline(sent);
+    if env.now() < deadline {
+        let env = Arc::clone(env);
+        Guard::new(cleanup, env, renewals, options, lease, deadline).await
+    } else {
+        Err(LockError::Lost(LossReason::Expired))
+    }
+}
+
+/// The repetitions of a request whose outcome is unknown and which may be executed twice: at once for the first time, then after
+/// pauses, until the time is over.
+struct Repeats {
+    failures: u32,
+    until: Duration,
+}
+
+impl Repeats {
+    /// Waits until the request shall be repeated; false if the time is over.
+    async fn wait(&mut self, env: &dyn Environment, options: &Options) -> bool {
+        let pause = match self.failures {
+            0 => Duration::ZERO,
+            failures => options.retry.before(failures, retry::draw(env.random())),
+        };
+        self.failures += 1;
+        let next = env.now().saturating_add(pause);
+        if next >= self.until {
+            return false;
+        }
+        env.sleep_until(next).await;
+        true
     }
 }
 
@@ -161,7 +217,7 @@ enum Next {
     GiveUp,
 }
 
-/// One call on its way: its time limits, and what it has met so far.
+/// One running call: its time limits, and its failures so far.
 struct Call<'a> {
     env: &'a dyn Environment,
     options: &'a Options,
@@ -169,7 +225,7 @@ struct Call<'a> {
     wait: Wait,
     begun: Duration,
     wait_end: Duration,
-    /// Times that the lock was seen in the hands of others.
+    /// How often the call was refused.
     looks: u32,
     /// Failures in a row.
     failures: u32,

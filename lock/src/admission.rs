@@ -16,16 +16,16 @@ static ENTER_AS: LazyLock<Script> = script!("admission/enter_as.lua");
 static FILL: LazyLock<Script> = script!("admission/fill.lua");
 static TAKE: LazyLock<Script> = script!("admission/take.lua");
 
-/// Lets the first so many in.
+/// A counter that admits the first N clients.
 ///
-/// Made by [`LockManager::admission`]. Unlike a lock, it is decided by the order of arrival at the server, and for good.
+/// Made by [`LockManager::admission`]. Unlike a lock, the order of arrival at the server decides, and the decision is final.
 ///
-/// **Guarantee.** No more than the limit are admitted, and together with the outcomes that are
-/// [unknown](LockError::Unknown) no fewer, once so many have asked: holds as long as the node keeps the key. If it
-/// loses the key (failover, restart, eviction), or the key [expires](Self::expires), the count begins anew, and as many
-/// are let in once more.
+/// **Guarantee.** At most N clients are admitted. Admitted clients and [unknown](LockError::Unknown) outcomes are at least N together, once
+/// N clients have asked. Holds as long as the node keeps the key. If it
+/// loses the key (failover, restart, eviction), or the key [expires](Self::expires), the count begins anew, and N more clients
+/// are admitted.
 ///
-/// **Who asks twice** with [`enter`](Self::enter) counts twice, so its requests are never repeated: without an answer
+/// **A client that asks twice** with [`enter`](Self::enter) counts twice, so its requests are never repeated: without a reply
 /// the outcome is unknown, and the place may be taken. [`enter_as`](Self::enter_as) counts each name once, and
 /// may be called again.
 ///
@@ -52,13 +52,14 @@ pub struct Admission {
 }
 
 impl LockManager {
-    /// Makes a counter on `key` that lets the first `limit` in. Nothing is sent to Redis.
+    /// Makes a counter on `key` that admits the first `limit` clients. Nothing is sent to Redis.
     #[must_use]
     pub fn admission(&self, key: impl AsRef<[u8]>, limit: u32) -> Admission {
-        let key = key.as_ref();
-        let keys = vec![key.to_vec(), beside(key, ":admitted")];
+        let core = self.core();
+        let key = core.key(key.as_ref());
+        let admitted = beside(&key, ":admitted");
         Admission {
-            counter: Counter::new(&self.core().node, keys),
+            counter: Counter::new(&core.node, vec![key, admitted]),
             limit,
             expires: None,
         }
@@ -67,17 +68,18 @@ impl LockManager {
     /// Makes a stock on `key`, from which one at a time is taken. Nothing is sent to Redis.
     #[must_use]
     pub fn stock(&self, key: impl AsRef<[u8]>) -> Stock {
-        let keys = vec![key.as_ref().to_vec()];
+        let core = self.core();
+        let keys = vec![core.key(key.as_ref())];
         Stock {
-            counter: Counter::new(&self.core().node, keys),
+            counter: Counter::new(&core.node, keys),
         }
     }
 }
 
 impl Admission {
-    /// Lets the counter expire so long after the first one was let in. **After that as many are let in once
-    /// more.** Default: never; then somebody has to delete the key. A request that is under way for longer than that takes
-    /// a place of those who come later.
+    /// Sets when the counter expires, counted from the first client that is admitted. **After that, N more clients are
+    /// admitted.** Default: never; an operator then has to delete the key. A request that is under way for longer takes
+    /// a place of the clients that come later.
     #[must_use]
     pub fn expires(mut self, expires: Duration) -> Self {
         self.expires = Some(expires.max(Duration::from_millis(1)));
@@ -95,7 +97,7 @@ impl Admission {
         self.expires.map_or_else(|| number(0), millis)
     }
 
-    /// Asks to be let in. Returns which one it is, from 1; nothing if all places are taken.
+    /// Asks for a place. Returns its number, from 1; nothing if all places are taken.
     ///
     /// # Errors
     ///
@@ -112,18 +114,18 @@ impl Admission {
         self.place(&reply.map_err(failed)?)
     }
 
-    /// Asks for `name` to be let in, which counts once however often it is called. Returns which one it is, from 1;
+    /// Asks for a place for `name`, which counts once however often this is called. Returns the number of the place, from 1;
     /// nothing if all places are taken.
     ///
-    /// The names of those who are in are kept beside the counter, as long as that.
+    /// The names of admitted clients are kept beside the counter, for as long as the counter.
     ///
     /// # Errors
     ///
-    /// As [`enter`](Self::enter). Where the outcome is unknown, calling it again tells.
+    /// As [`enter`](Self::enter). If the outcome is unknown, another call with the same name returns it.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe in so far as calling it again tells the same place.
+    /// Cancel safe: another call with the same name returns the same place.
     pub async fn enter_as(&self, name: impl AsRef<[u8]>) -> Result<Option<u32>, LockError> {
         let limit = number(self.limit.into());
         let args = [self.lifetime(), name.as_ref().to_vec(), limit];
@@ -147,7 +149,7 @@ impl fmt::Debug for Admission {
     }
 }
 
-/// A number of things that are handed out one by one.
+/// A stock of things that are handed out one by one.
 ///
 /// Made by [`LockManager::stock`].
 ///
@@ -186,10 +188,10 @@ impl Stock {
         self
     }
 
-    /// Puts so many in, if the stock was not filled before, and lets what is left expire. Returns whether this call has
+    /// Fills the stock with `number_of` things, if it was not filled before, and sets when the rest expires. Returns true if this call has
     /// filled it.
     ///
-    /// Somebody who took from it before it was filled does not prevent that, but leaves a key that does not expire.
+    /// A client that took from the stock before it was filled does not prevent that. It leaves a key that does not expire.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Several locks at once, of any nodes, one after the other in an order that is the same for everybody.
+//! Several locks at once, of any nodes, one after the other in an order that is the same for all clients.
 
 use crate::{
     environment::within,
@@ -9,34 +9,28 @@ use crate::{
     options::Wait,
     release::Release,
 };
-use std::{
-    fmt,
-    future::poll_fn,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use futures_util::future::select_all;
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 /// Takes several locks, and waits at most for `wait` until it has all of them.
 ///
 /// The locks may be on different nodes. They are taken in the order of their keys, whatever the order of `locks`, so that
-/// calls that want the same ones do not wait for each other in a circle; a lock that is there twice is taken
-/// once. That is so among programs that agree on keys; different locks should have different keys.
+/// calls that want the same locks do not wait for each other in a circle. A lock that is given twice is taken
+/// once. Programs must agree on keys for that; different locks should have different keys.
 /// For several keys of one node a [`MultiKeyMutex`](crate::MultiKeyMutex) does it in one round trip.
 ///
-/// **Numbers.** There is no one number for all of them: locks are taken at different times, and nodes that share nothing have
-/// no common order. With locks whose grants are numbered, each guard has its own ([`AllGuards::guards`]), and a resource is
-/// sent that of the one lock that all who access it take. For several keys of one node a
-/// [`FencedMultiKeyMutex`](crate::FencedMultiKeyMutex) has one number.
+/// **Fencing tokens.** There is no token for all of them: locks are taken at different times, and nodes that share nothing have
+/// no common order. Each guard of a [fenced](crate::Fenced) lock has its own token ([`AllGuards::guards`]). A resource gets the token of the
+/// one lock that all its users take. For several keys of one node a
+/// [`MultiKeyMutex`](crate::MultiKeyMutex) with [`fenced`](crate::LockBuilder::fenced) has one token.
 ///
-/// The leases run from the time at which each lock was taken, so those of the first ones grow old while it waits for the others: let
-/// them be longer than `wait`, or use a [`watchdog`](crate::LockBuilder::watchdog).
+/// Each lease runs from the time at which its lock was taken, so the first leases run while the call waits for the other locks. Make
+/// leases longer than `wait`, or use a [`watchdog`](crate::LockBuilder::watchdog).
 ///
 /// # Errors
 ///
-/// * As [`Lock::lock_timeout`], of the lock that could not be taken. The others are given back.
-/// * [`LockError::Lost`] if one was lost again before the last one was taken.
+/// * As [`Lock::lock_timeout`], for the lock that could not be taken. The others are given back.
+/// * [`LockError::Lost`] if one lock was lost before the last one was taken.
 /// * [`LockError::NothingToLock`] if there are no locks.
 ///
 /// # Cancel safety
@@ -53,7 +47,7 @@ use std::{
 /// use redouble_lock::{Release, lock_all};
 /// use std::time::Duration;
 ///
-/// let (from, to) = (here.mutex("account:1").build(), there.mutex("account:2").build());
+/// let (from, to) = (here.mutex("account:1").build()?, there.mutex("account:2").build()?);
 /// let both = lock_all([&to, &from], Duration::from_secs(3)).await?;
 /// assert!(from.try_lock().await.is_err() && to.try_lock().await.is_err());
 /// assert_eq!(both.release().await, Release::Released);
@@ -121,7 +115,7 @@ impl<K: Kind> AllGuards<K> {
         self.guards.iter().map(AsRef::as_ref)
     }
 
-    /// Returns true if all of them are held at this moment, as far as the holder can know.
+    /// Returns true if all of them are held at this moment, as far as this process knows.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.each().all(Guard::is_valid)
@@ -164,16 +158,8 @@ impl<K: Kind> AllGuards<K> {
     ///
     /// Cancel safe.
     pub async fn lost(&self) -> LossReason {
-        let mut losses: Vec<_> = self.each().map(|guard| Box::pin(guard.lost())).collect();
-        poll_fn(|cx| {
-            for loss in &mut losses {
-                if let Poll::Ready(reason) = Pin::as_mut(loss).poll(cx) {
-                    return Poll::Ready(reason);
-                }
-            }
-            Poll::Pending
-        })
-        .await
+        let losses = self.each().map(|guard| Box::pin(guard.lost()));
+        select_all(losses).await.0
     }
 
     /// Runs `work` for as long as all of them are held; see [`Guard::run`].

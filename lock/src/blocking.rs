@@ -11,13 +11,13 @@
 //! use std::time::Duration;
 //!
 //! let locks = LockManager::from_client(redis::Client::open("redis://127.0.0.1")?)?;
-//! let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).watchdog(true).build();
+//! let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).watchdog(true).build()?;
 //! let lock = locks.adapt(lock);
 //!
 //! let guard = lock.lock_timeout(Duration::from_secs(3))?;
 //! settle();
 //! if !guard.is_valid() || guard.release() != Release::Released {
-//!     eprintln!("settled, but the lock was not ours to the end");
+//!     eprintln!("settled, but the lock was not held to the end");
 //! }
 //! # Ok(())
 //! # }
@@ -163,7 +163,7 @@ impl<K: Kind> Lock<K> {
         self.wait(self.inner.try_lock())
     }
 
-    /// Takes the lock, and waits for as long as others hold it; as [`Lock::lock`](crate::Lock::lock).
+    /// Takes the lock, and waits for as long as other clients hold it; as [`Lock::lock`](crate::Lock::lock).
     ///
     /// # Errors
     ///

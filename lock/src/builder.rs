@@ -9,14 +9,15 @@ use std::{fmt, sync::Arc, time::Duration};
 /// Builds a lock of the kind `K`, such as a [`Mutex`](crate::Mutex).
 ///
 /// ```no_run
-/// # async fn f(locks: redouble_lock::LockManager) {
+/// # fn f(locks: redouble_lock::LockManager) -> Result<(), redouble_lock::LockError> {
 /// use std::time::Duration;
 ///
 /// let lock = locks
 ///     .mutex("order:17")
 ///     .lease(Duration::from_secs(10))
 ///     .watchdog(true)
-///     .build();
+///     .build()?;
+/// # Ok(())
 /// # }
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
@@ -28,40 +29,39 @@ pub struct LockBuilder<K> {
 }
 
 impl<K> LockBuilder<K> {
+    /// With the defaults of the manager. `key` is the name that the user gives to the lock, without the prefix.
     pub(crate) fn new(core: Arc<Core>, key: &[u8], kind: K) -> Self {
-        let options = Options {
-            observer: core.observer.clone(),
-            ..Options::default()
-        };
         Self {
+            key: core.key(key).into(),
+            options: core.defaults.clone(),
             core,
-            key: key.into(),
-            options,
             kind,
         }
     }
 
     /// The same options for a lock of another kind.
-    pub(crate) fn of_kind<L>(self, kind: L) -> LockBuilder<L> {
+    pub(crate) fn map_kind<L>(self, kind: impl FnOnce(K) -> L) -> LockBuilder<L> {
         LockBuilder {
             core: self.core,
             key: self.key,
             options: self.options,
-            kind,
+            kind: kind(self.kind),
         }
     }
 
-    /// Sets for how long a grant lasts unless it is extended. Default: 30 s.
+    /// Sets for how long a grant lasts unless it is extended. Default: 30 s, or the
+    /// [`default_lease`](crate::LockManagerBuilder::default_lease) of the manager.
     ///
     /// A fraction of a millisecond is cut off. What is left after drift and safety margin must be at least
-    /// 1 ms, and the lease at most ten years; otherwise each attempt to lock fails with
-    /// [`LockError::InvalidLease`](crate::LockError::InvalidLease), without asking Redis.
+    /// 1 ms, and the lease at most ten years; otherwise [`build`](Self::build) fails with
+    /// [`LockError::InvalidLease`](crate::LockError::InvalidLease).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
     }
 
-    /// Sets whether the lease is extended in the background as long as the guard lives. Default: no.
+    /// Sets whether the lease is extended in the background as long as the guard lives. Default: no, or what the
+    /// [manager](crate::LockManagerBuilder::watchdog) says.
     ///
     /// The watchdog extends the lease each time a third of it has passed. After a failure it tries again until the
     /// deadline. It stops when the guard is dropped. A leaked guard (`std::mem::forget`) keeps its lock until the process ends.
@@ -116,8 +116,7 @@ impl<K> LockBuilder<K> {
     /// For connections without messages, for [`RedlockMutex`](crate::RedlockMutex), and for the time until a subscription is
     /// confirmed. Each pause is drawn from its upper half, by the randomness of the [`Environment`](crate::Environment), and
     /// ends soon after the holder's time to live. The first must be 1 ms or longer, the longest not shorter than that and
-    /// at most a second; otherwise each attempt to lock fails with
-    /// [`LockError::InvalidPauses`](crate::LockError::InvalidPauses), without asking Redis.
+    /// at most a second; otherwise [`build`](Self::build) fails with [`LockError::InvalidPauses`](crate::LockError::InvalidPauses).
     pub fn poll_pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.options.poll = Some(Pauses { first, longest });
         self

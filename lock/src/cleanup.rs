@@ -1,4 +1,4 @@
-//! The duty to give back what was asked for, whichever way a call or a guard ends.
+//! The release of whatever was asked for, however a call or a guard ends.
 
 use crate::{
     algorithm::Acquisition,
@@ -27,7 +27,7 @@ impl Cleanup {
         }
     }
 
-    /// Ends the duty: somebody else has it now.
+    /// Leaves the lock to another owner: nothing more is sent for it.
     pub(crate) fn hand_over(&mut self) {
         self.handed_over = true;
         self.acquisition.let_go();
@@ -40,7 +40,7 @@ impl Cleanup {
         Box::pin(async move {
             if !acquisition.settle(until).await {
                 let key = acquisition.key().escape_ascii();
-                tracing::debug!(%key, "left a lock to the end of its lease");
+                tracing::debug!(name: "lock.left", target: "redouble_lock", %key, "left a lock to the end of its lease");
             }
         })
     }
@@ -62,6 +62,8 @@ impl Drop for Cleanup {
             home(self.release());
         } else {
             tracing::warn!(
+                name: "lock.no_runtime",
+                target: "redouble_lock",
                 key = %self.acquisition.key().escape_ascii(),
                 "no runtime to release a lock on: it stands until its lease is over"
             );

@@ -2,8 +2,12 @@
 //! read in terms of [`wire`](crate::wire).
 
 mod pushes;
+#[cfg(feature = "sentinel")]
+mod sentinel;
 
-pub(crate) use pushes::{Pushed, subscriber};
+pub(crate) use pushes::subscriber;
+#[cfg(feature = "sentinel")]
+pub use sentinel::BySentinel;
 
 use crate::{
     environment::BoxFuture,
@@ -14,7 +18,10 @@ use redis::{
     AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, RedisError, RedisResult, Value,
     aio::{ConnectionLike, PubSub},
 };
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Makes connections to one Redis node.
@@ -197,9 +204,33 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connector for Fixed<C> {
     }
 }
 
-/// What [`LockManager::builder`](crate::LockManager::builder) takes: a [`Connector`], or a connection of the `redis` crate.
+/// One connection that stays the same, with what belongs to it.
+struct Given<C> {
+    connection: C,
+    /// Taken by the first use.
+    rest: Mutex<Option<Connected<C>>>,
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connector for Given<C> {
+    type Connection = C;
+
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<C>>> {
+        Box::pin(async {
+            let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+            let connection = || Connected::new(self.connection.clone());
+            Ok(rest.take().unwrap_or_else(connection))
+        })
+    }
+
+    fn reconnects(&self) -> bool {
+        false
+    }
+}
+
+/// What [`LockManager::builder`](crate::LockManager::builder) takes: a [`Connector`] such as `redis::Client`, a `SentinelClient` (feature
+/// `sentinel`), a connection of the `redis` crate, or [`Connected`], a connection with its pushes.
 ///
-/// `How` tells the two apart; the compiler finds it.
+/// `How` tells them apart; the compiler finds it.
 pub trait ConnectionSource<How> {
     /// The connector. A connection becomes [`Fixed`].
     #[doc(hidden)]
@@ -213,6 +244,22 @@ pub struct ByConnector;
 /// A source that is a connection.
 #[derive(Debug)]
 pub struct ByConnection;
+
+/// A source that is a connection with its pushes.
+#[derive(Debug)]
+pub struct ByConnected;
+
+impl<C> ConnectionSource<ByConnected> for Connected<C>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    fn connector(self) -> impl Connector {
+        Given {
+            connection: self.connection.clone(),
+            rest: Mutex::new(Some(self)),
+        }
+    }
+}
 
 impl<C: Connector> ConnectionSource<ByConnector> for C {
     fn connector(self) -> impl Connector {

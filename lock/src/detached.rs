@@ -1,4 +1,4 @@
-//! A grant on its way from one process to another.
+//! A grant that goes from one process to another.
 
 use crate::{
     error::DetachedLockError,
@@ -9,9 +9,11 @@ use std::{fmt, str::FromStr, time::Duration};
 /// What another process needs to go on holding a lock: made by [`Guard::detach`](crate::Guard::detach),
 /// taken by [`Lock::adopt`](crate::Lock::adopt).
 ///
-/// It can be sent as text: `Display` writes what `FromStr` reads. Whoever has it can take over the lock, so it is
-/// a secret as the token is.
+/// It can be sent as text: `Display` writes what `FromStr` reads. With the feature `serde` it is serialized as that text. Every process
+/// that has it can take over the lock, so it is a secret as the token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "String", try_from = "String"))]
 #[must_use = "the lock stands until its lease is over"]
 pub struct DetachedLock {
     pub(crate) key: Vec<u8>,
@@ -33,13 +35,13 @@ impl DetachedLock {
         &self.token
     }
 
-    /// Returns the number of the grant, if its kind has one. It stays the same.
+    /// Returns the fencing token of the grant, if its kind has one. It stays the same.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fence
     }
 
-    /// Returns for how long the grant could be trusted when it was taken apart. Whoever adopts it later than
+    /// Returns for how long the grant was valid when it was detached. A process that adopts it later than
     /// that may find it gone.
     #[must_use]
     pub fn remaining(&self) -> Duration {
@@ -90,6 +92,20 @@ impl FromStr for DetachedLock {
     }
 }
 
+impl From<DetachedLock> for String {
+    fn from(detached: DetachedLock) -> Self {
+        detached.to_string()
+    }
+}
+
+impl TryFrom<String> for DetachedLock {
+    type Error = DetachedLockError;
+
+    fn try_from(text: String) -> Result<Self, DetachedLockError> {
+        text.parse()
+    }
+}
+
 fn byte(pair: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*pair.get(at)?).to_digit(16);
     u8::try_from(digit(0)? << 4 | digit(1)?).ok()
@@ -100,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_survive_as_text() {
+    fn a_detached_lock_survives_as_text() {
         for fence in [None, Some(FencingToken::new(17))] {
             let detached = DetachedLock {
                 key: b"order:17\xff".to_vec(),
@@ -112,8 +128,26 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "serde")]
     #[test]
-    fn what_is_no_grant_is_refused() {
+    fn serde_writes_the_text() -> serde_json::Result<()> {
+        let detached = DetachedLock {
+            key: b"k".to_vec(),
+            token: Token::new([7; 16]),
+            fence: Some(FencingToken::new(17)),
+            remaining: Duration::from_millis(29_998),
+        };
+        let json = serde_json::to_string(&detached)?;
+        assert_eq!(json, format!("\"{detached}\""));
+        assert_eq!(serde_json::from_str::<DetachedLock>(&json)?, detached);
+        assert!(serde_json::from_str::<DetachedLock>("\"17\"").is_err());
+        assert_eq!(serde_json::to_string(&detached.fence)?, "17");
+        assert_eq!(serde_json::from_str::<FencingToken>("17")?.get(), 17);
+        Ok(())
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
         let token = "0".repeat(32);
         for text in [
             String::new(),

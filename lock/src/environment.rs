@@ -1,6 +1,6 @@
 //! Time, waiting, tasks and randomness: everything that this crate takes from the outside besides
 //! Redis itself. Nothing else in the crate reads a clock, sets a timer, starts a task or asks the
-//! operating system for random bytes, so whoever implements [`Environment`] can slow down, pause,
+//! operating system for random bytes, so an [`Environment`] can slow down, pause,
 //! skew and replay a lock.
 
 use std::{

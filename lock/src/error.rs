@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a lock, as the caller sees it.
+//! The errors of locks, as the caller sees them.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -9,13 +9,13 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another one holds the lock, or waits for it and goes first (fair mutexes, writers that are preferred). Only
+    /// Another client holds the lock, or waits for it and goes first (fair mutexes, preferred writers). Only
     /// from calls that do not wait.
     #[error("the lock is held by another owner")]
     Contended,
 
-    /// Another one held the lock whenever it was looked at, until the wait was over.
-    #[error("the lock was held by others for all of {waited:?}")]
+    /// Other clients held the lock at each request, until the wait was over.
+    #[error("other clients held the lock for all of {waited:?}")]
     TimedOut {
         /// How long the call waited.
         waited: Duration,
@@ -31,7 +31,7 @@ pub enum LockError {
     #[error("the outcome is unknown")]
     Unknown(#[source] NodeError),
 
-    /// Fewer than a quorum of several nodes agreed, because others failed or were silent. What was granted is given
+    /// Fewer nodes than a quorum agreed, because the rest failed or were silent. What was granted is given
     /// back; a node that was silent may keep the key until its lease is over. After an extension the lock is held
     /// as before, until its old deadline.
     #[error("no quorum")]
@@ -111,14 +111,14 @@ impl LockError {
         }
     }
 
-    /// Returns true if the lock was not granted because another one held it, at once
+    /// Returns true if the lock was not granted because another client held it, at once
     /// ([`Contended`](Self::Contended)) or for the whole wait ([`TimedOut`](Self::TimedOut)).
     #[must_use]
     pub fn is_contended(&self) -> bool {
         matches!(self, Self::Contended | Self::TimedOut { .. })
     }
 
-    /// Returns true if a wait ended without a grant while others held the lock.
+    /// Returns true if a wait ended without a grant while other clients held the lock.
     #[must_use]
     pub fn is_timed_out(&self) -> bool {
         matches!(self, Self::TimedOut { .. })

@@ -45,7 +45,7 @@ impl Grant {
         deadline: Duration,
         at_end: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Arc<Self> {
-        let span = tracing::debug_span!("lock.hold", key = %acquisition.key().escape_ascii());
+        let span = tracing::debug_span!(target: "redouble_lock", "lock.hold", key = %acquisition.key().escape_ascii());
         Arc::new(Self {
             acquisition,
             env,
@@ -135,7 +135,7 @@ impl Grant {
     /// Called once for each grant that is lost.
     fn tell_loss(&self, now: Duration, reason: LossReason) {
         let key = self.acquisition.key();
-        tracing::warn!(parent: &self.span, key = %key.escape_ascii(), %reason, "lost a lock");
+        tracing::warn!(name: "lock.lost", target: "redouble_lock", parent: &self.span, key = %key.escape_ascii(), %reason, "lost a lock");
         let held = now.saturating_sub(self.granted);
         let observer = &self.options.observer;
         observer.tell(|metrics| metrics.lost(key, held, reason));

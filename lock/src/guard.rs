@@ -1,4 +1,4 @@
-//! The held lock: what its holder believes, how it is extended, lost and given back.
+//! The held lock: how it is extended, lost and given back.
 
 use crate::{
     cleanup::Cleanup,
@@ -17,7 +17,7 @@ use std::{fmt, future::pending, pin::pin, sync::Arc, time::Duration};
 
 /// A lock that was granted.
 ///
-/// The guard does not keep others out by itself, its lease does: the holder may trust it until
+/// The lease keeps other clients out, not the guard: the holder may trust it until
 /// [`deadline`](Self::deadline), on its own monotonic clock, and not for one moment longer. Work
 /// that takes long runs under [`run`](Self::run), or watches [`lost`](Self::lost).
 ///
@@ -28,7 +28,7 @@ use std::{fmt, future::pending, pin::pin, sync::Arc, time::Duration};
 /// or on the runtime that the lock was asked for on, if that thread belongs to none.
 /// When that runtime is over or shuts down, nothing can be sent:
 /// the lock then stands until its lease is over. There is no panic. To know that the lock is free,
-/// and whether it was ours to the end, call [`release`](Self::release).
+/// and whether it was held to the end, call [`release`](Self::release).
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct Guard {
     grant: Arc<Grant>,
@@ -129,7 +129,7 @@ impl Guard {
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
     /// use std::time::Duration;
     ///
-    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build()?;
     /// let guard = lock.try_lock().await?;
     /// guard.extend(Duration::from_secs(60)).await?;
     /// assert!(guard.remaining() > Duration::from_secs(59));
@@ -152,30 +152,44 @@ impl Guard {
         }
     }
 
-    /// Takes the guard apart, so that another process can go on holding the lock: [`Lock::adopt`](crate::Lock::adopt).
-    /// Nothing is released, extended or asked for any more; unless somebody adopts it, the lock stands until its lease is
-    /// over. Of several nodes, one that was asked before and has not answered may yet grant it.
+    /// Detaches the lock from this process, so that another process can [adopt](crate::Lock::adopt) it.
+    /// The lock is neither released nor extended here any more. Unless a process adopts it, it stands until its lease
+    /// ends. Of several nodes, one that was asked before and has not answered may still grant it.
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock is lost already.
-    pub fn detach(mut self) -> Result<DetachedLock, LockError> {
-        let remaining = match self.grant.state() {
-            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.grant.env.now()),
-            LeaseState::Lost(reason) => return Err(LockError::Lost(reason)),
-            LeaseState::Released => Duration::ZERO,
-        };
-        self.grant.end(LeaseState::Released);
-        self.cleanup.hand_over();
-        Ok(DetachedLock {
+    pub fn detach(self) -> Result<DetachedLock, LockError> {
+        let remaining = self.remaining();
+        self.end()?;
+        let detached = DetachedLock {
             key: self.key().to_vec(),
             token: *self.token(),
             fence: self.fence(),
             remaining,
-        })
+        };
+        self.hand_over();
+        Ok(detached)
     }
 
-    /// Gives the lock back, and tells whether it was ours to the end.
+    /// Ends the grant, and with it the watchdog, unless it is lost already. The lock still stands.
+    pub(crate) fn end(&self) -> Result<(), LockError> {
+        match self.grant.state() {
+            LeaseState::Lost(reason) => Err(LockError::Lost(reason)),
+            LeaseState::HeldUntil(_) | LeaseState::Released => {
+                self.grant.end(LeaseState::Released);
+                Ok(())
+            }
+        }
+    }
+
+    /// Leaves the lock to another process or another guard: nothing more is sent for it.
+    pub(crate) fn hand_over(mut self) {
+        self.grant.end(LeaseState::Released);
+        self.cleanup.hand_over();
+    }
+
+    /// Releases the lock, and tells whether it was held to the end.
     ///
     /// The watchdog is stopped before the release is sent. A release without an answer is repeated
     /// once within the reply timeout, and in the background after that.
@@ -192,7 +206,7 @@ impl Guard {
     /// use redouble_lock::Release;
     /// use std::time::Duration;
     ///
-    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build()?;
     /// assert_eq!(lock.try_lock().await?.release().await, Release::Released);
     ///
     /// let late = lock.try_lock().await?;
@@ -209,7 +223,7 @@ impl Guard {
         outcome
     }
 
-    /// As [`Guard::release`], of a grant that other guards may share; nobody is told of it.
+    /// As [`Guard::release`], of a grant that other guards may share; no hook is called.
     pub(crate) async fn give_back(&self) -> Release {
         let grant = &self.grant;
         grant.end(LeaseState::Released);
@@ -222,7 +236,7 @@ impl Guard {
         loop {
             match acquisition.release(until).await {
                 Ok(true) => return Release::Released,
-                // After an attempt that may have been executed nobody can tell who removed it.
+                // The first attempt may have removed it, or another client.
                 Ok(false) => return unknown.map_or(Release::AlreadyLost, Release::Unknown),
                 Err(error) => {
                     let again = unknown.is_none() && error.is_unknown() && grant.env.now() < until;
@@ -247,7 +261,7 @@ impl Guard {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-    /// # let lock = locks.mutex("order:17").build();
+    /// # let lock = locks.mutex("order:17").build()?;
     /// # let mut jobs = tokio::sync::mpsc::channel::<u64>(1).1;
     /// let guard = lock.lock().await?;
     /// loop {
@@ -266,12 +280,17 @@ impl Guard {
     pub async fn lost(&self) -> LossReason {
         match self.grant.ended().await {
             LeaseState::Lost(reason) => reason,
-            // Whoever can ask has a guard, and so it was not released.
+            // The caller has the guard, so it was not released.
             LeaseState::Released | LeaseState::HeldUntil(_) => pending().await,
         }
     }
 
-    /// Returns a token by which other tasks learn that the lock is not held any more.
+    /// Returns a token that is cancelled when the lock is not held any more: when it is lost, at the latest at its deadline, and when the
+    /// guard is released or dropped. It can be given to other tasks, and does not keep the lock.
+    ///
+    /// A task of the [`Environment`](crate::Environment) cancels it, one for each call of this method. So the token is cancelled no earlier
+    /// than that task runs: a process that was paused past the deadline may see the token uncancelled for a moment.
+    /// [`is_valid`](Self::is_valid) reads the clock and is exact. Without a runtime for the task, the token is cancelled from the start.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -279,27 +298,27 @@ impl Guard {
     /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
     /// # async fn next_job() { tokio::time::sleep(std::time::Duration::from_secs(5)).await }
-    /// let guard = locks.mutex("order:17").build().lock().await?;
+    /// let guard = locks.mutex("order:17").build()?.lock().await?;
     /// let lost = guard.cancellation_token();
     /// let worker = tokio::spawn(async move {
-    ///     while !lost.is_cancelled() {
-    ///         tokio::select! {
-    ///             biased;
-    ///             () = lost.cancelled() => break,
-    ///             () = next_job() => {}
-    ///         }
-    ///     }
+    ///     while lost.run_until_cancelled(next_job()).await.is_some() {}
     /// });
     /// drop(guard);
     /// worker.await?;
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "tokio-util")]
     #[must_use]
-    pub fn cancellation_token(&self) -> CancellationToken {
-        CancellationToken {
-            grant: Arc::clone(&self.grant),
-        }
+    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+        let token = tokio_util::sync::CancellationToken::new();
+        let (grant, cancel) = (Arc::clone(&self.grant), token.clone().drop_guard());
+        // The token is cancelled when the task is dropped, also by an environment that refuses it.
+        let _ = self.grant.env.spawn(Box::pin(async move {
+            grant.ended().await;
+            drop(cancel);
+        }));
+        token
     }
 
     /// Runs `work` for as long as the lock is held: drops it at its next await when the lock is
@@ -321,7 +340,7 @@ impl Guard {
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
     /// use std::time::Duration;
     ///
-    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build()?;
     /// let guard = lock.try_lock().await?;
     /// assert_eq!(guard.run(async { "done" }).await?, "done");
     ///
@@ -362,41 +381,6 @@ impl fmt::Debug for Guard {
             .field("key", &String::from_utf8_lossy(self.key()))
             .field("token", self.token())
             .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
-    }
-}
-
-/// Tells tasks that a lock is not held any more: made by
-/// [`Guard::cancellation_token`].
-///
-/// It is cancelled as soon as the lock is lost, at the latest at its deadline, or when the guard is released or
-/// dropped. Cheap to clone, and can be moved to other tasks; it does not keep the lock.
-#[derive(Clone)]
-pub struct CancellationToken {
-    grant: Arc<Grant>,
-}
-
-impl CancellationToken {
-    /// Returns true if the lock is not held any more. Once true, it stays true.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        !matches!(self.grant.state(), LeaseState::HeldUntil(_))
-    }
-
-    /// Waits until the lock is not held any more.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe. May be awaited by several tasks, any number of times.
-    pub async fn cancelled(&self) {
-        self.grant.ended().await;
-    }
-}
-
-impl fmt::Debug for CancellationToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancellationToken")
-            .field("is_cancelled", &self.is_cancelled())
             .finish_non_exhaustive()
     }
 }

@@ -17,24 +17,24 @@ static SET: LazyLock<Script> = script!("latch/set.lua");
 static COUNT_DOWN: LazyLock<Script> = script!("now.lua", "wake.lua", "latch/count_down.lua");
 static LOOK: LazyLock<Script> = script!("now.lua", "ask.lua", "latch/look.lua");
 
-/// What the script answers where there is nothing to take off.
+/// The reply of the script if the count was zero before.
 const ZERO_BEFORE: i64 = -2;
 
-/// The longest pause between two looks of a waiter that nothing wakes.
+/// The longest pause between two requests of a waiter that no message wakes.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A gate that opens when a number of things are done, and stays open.
+/// A latch that opens when a number of things are done, and stays open.
 ///
 /// Made by [`LockManager::count_down_latch`]. Cheap to clone.
 ///
 /// **Guarantee.** The count is set once; it falls by one with each [`count_down`](Self::count_down), also if the request had to
-/// be repeated; it never rises, and never falls below zero. Waiters go on when it is zero, and not before: a
-/// latch that is not set, or whose node has lost it, is not zero. Holds as long as the node keeps the key.
+/// be repeated; it never rises, and never falls below zero. Waiters return when it is zero, and not before: a
+/// latch that is not set, or that the node has lost, is not zero. Holds as long as the node keeps the key.
 ///
 /// **Lifetime.** The key is removed when [`keep`](Self::keep) is over, a day unless set otherwise, counted from
 /// when the latch was set.
 ///
-/// **Cost.** One round trip for each call. Waiters are woken by a message and look again every second; where no messages
+/// **Cost.** One round trip for each call. A message wakes waiters, and they ask again every second; where no messages
 /// arrive, at growing intervals up to 100 ms.
 ///
 /// ```
@@ -46,7 +46,7 @@ const POLL: Duration = Duration::from_millis(100);
 ///
 /// let imports = locks.count_down_latch("imports:2024-01");
 /// assert!(imports.set_count(2).await?);
-/// assert!(!imports.set_count(5).await?); // another one was first
+/// assert!(!imports.set_count(5).await?); // another client was first
 ///
 /// assert_eq!(imports.count_down().await?, Some(1));
 /// assert!(imports.wait(Duration::from_secs(1)).await.unwrap_err().is_timed_out());
@@ -67,11 +67,10 @@ impl LockManager {
     #[must_use]
     pub fn count_down_latch(&self, key: impl AsRef<[u8]>) -> CountDownLatch {
         let core = self.core();
+        let key = core.key(key.as_ref());
+        let waiters = waiters_key(&key);
         CountDownLatch {
-            counter: Counter::new(
-                &core.node,
-                vec![key.as_ref().to_vec(), waiters_key(key.as_ref())],
-            ),
+            counter: Counter::new(&core.node, vec![key, waiters]),
             keep: Duration::from_secs(24 * 3600),
         }
     }
@@ -112,10 +111,10 @@ impl CountDownLatch {
         Ok(integer(&reply)? == 1)
     }
 
-    /// Takes one off the count. Returns what this call has left of it, so that just one is told of 0; nothing if it was zero
-    /// before, and so did not count.
+    /// Takes one off the count. Returns the count that this call has left, so exactly one call returns 0; nothing if the count was zero
+    /// before.
     ///
-    /// A call that is made again counts again; only its own repetitions do not.
+    /// Each call counts once: its own repetitions do not count.
     ///
     /// # Errors
     ///
@@ -130,7 +129,7 @@ impl CountDownLatch {
         let (reply, astray) = self.counter.run_safely(&COUNT_DOWN, &args).await?;
         match integer(&reply)? {
             ZERO_BEFORE => Ok(None),
-            // A first request that is under way may yet find a latch.
+            // The first request may still be under way and find a latch.
             left => u32::try_from(left)
                 .map(Some)
                 .map_err(|_| astray.unwrap_or(LockError::NotSet)),
@@ -213,7 +212,7 @@ impl CountDownLatch {
         Ok(())
     }
 
-    /// The token that all waiters of this latch have in common: what it ends is nobody's own.
+    /// The token that all waiters of this latch share: a message is for all of them.
     fn name_of_waiters(&self) -> [u8; Token::LEN] {
         let digest = sha1_smol::Sha1::from(self.counter.key()).digest();
         let mut random = [0; 16];
@@ -221,7 +220,7 @@ impl CountDownLatch {
         *Token::new(random).digits()
     }
 
-    /// Reads the count; and leaves the name of the waiters, if messages arrive.
+    /// Reads the count; and registers the name of the waiters, if messages arrive.
     async fn ask(&self, name: [u8; Token::LEN]) -> Result<Option<Reply>, NodeError> {
         let waiters = &self.counter.node.waiters;
         if !waiters.registers(name) {

@@ -1,5 +1,5 @@
-//! Distributed locks on Redis whose guarantees are stated, and shown by tests that break everything
-//! around them.
+//! Distributed locks on Redis. Each kind states what it guarantees, and tests show it under faults of the network, the servers and
+//! the clients.
 //!
 //! ```no_run
 //! use redouble_lock::{LockError, LockManager, Release};
@@ -8,82 +8,75 @@
 //! # async fn work() {}
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let locks = LockManager::from_client(redis::Client::open("redis://127.0.0.1")?).await?;
-//! let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).watchdog(true).build();
+//! let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).watchdog(true).build()?;
 //!
 //! match lock.lock_timeout(Duration::from_secs(3)).await {
 //!     Ok(guard) => {
 //!         guard.run(work()).await?; // stopped when the lock is lost
 //!         if guard.release().await != Release::Released {
-//!             eprintln!("done, but the lock was not ours to the end");
+//!             eprintln!("done, but the lock was not held to the end");
 //!         }
 //!     }
-//!     Err(error) if error.is_contended() => eprintln!("busy: another one had it for all 3 s"),
+//!     Err(error) if error.is_contended() => eprintln!("another client held the lock for all 3 s"),
 //!     Err(error) => return Err(error.into()),
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # The locks
+//! # Which lock
 //!
-//! | kind | guarantee | cost without contention | nodes |
+//! * One server, one holder, and duplicate work is only a waste: [`Mutex`].
+//! * Duplicate work does damage: a lock that is [`fenced`](LockBuilder::fenced), and a resource that follows the rule of [`FencingToken`].
+//! * One server may fail and the lock must not: [`Redlock`] on five independent servers.
+//! * Some waiters starve: [`FairMutex`].
+//! * Many may enter: [`Semaphore`] or [`RwLock`]; exactly the first N, and no lock at all: [`Admission`].
+//!
+//! | kind | holders | round trips | nodes |
 //! |---|---|---|---|
-//! | [`Mutex`] | one valid [`Guard`] per key at a time | 1 + 1 | 1 |
-//! | [`FencedMutex`] | the same, and a number that grows from grant to grant | 1 + 1 | 1 |
-//! | [`ReentrantMutex`] | the same among *owners*; an owner may take it again | 1 + 1; 1 for each inner level | 1 |
-//! | [`FairMutex`] | the same, in order of arrival | 1 + 1 | 1 |
+//! | [`Mutex`] | one guard | 1 + 1 | 1 |
+//! | [`FairMutex`] | one guard, in the order of arrival | 1 + 1 | 1 |
+//! | [`ReentrantMutex`], [`Owner`] | one *owner*, which may take the lock again | 1 + 1, and 1 for each inner level | 1 |
 //! | [`RwLock`] | one writer, or any number of readers | 1 + 1 | 1 |
-//! | [`Semaphore`] | no more permits out than there are | 1 + 1 | 1 |
-//! | [`MultiKeyMutex`] | a mutex on several keys, all or none | 1 + 1 | 1 |
-//! | [`FencedMultiKeyMutex`] | the same, and one number for all keys | 1 + 1 | 1 |
-//! | [`lock_all`] | several locks, of any kinds and nodes | 1 + 1 for each | any |
-//! | [`RedlockMutex`] | a mutex on a majority of independent nodes | 1 + 1, to all at once | N |
-//! | [`Admission`], [`Stock`] | no more than so many are let in; not a lock | 1 | 1 |
-//! | [`CountDownLatch`] | opens when a number of things are done; not a lock | 1 | 1 |
+//! | [`Semaphore`] | as many as the permits are enough for | 1 + 1 | 1 |
+//! | [`MultiKeyMutex`] | one guard of each of several keys, all or none | 1 + 1 | 1 |
+//! | [`lock_all`] | one guard of each of several locks, of any kind and on any node | 1 + 1 for each | any |
+//! | [`RedlockMutex`] | one guard, granted by a majority of independent nodes | 1 + 1, to all nodes at once | N |
+//! | [`Admission`], [`Stock`] | not locks: they admit the first N clients, or hand out N things | 1 | 1 |
+//! | [`CountDownLatch`] | not a lock: it opens when N things are done | 1 | 1 |
 //!
-//! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
-//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time; [`lock_all`] has a number for each
-//! of its locks.
+//! The round trips are those without contention, to take the lock and to give it back. A watchdog needs one more for each third of the
+//! lease. A client that waits needs one for each wake-up and at least one a second; a waiter of a fair lock that gives up, one more.
 //!
-//! ## What they survive
+//! # Guarantees
 //!
-//! | what happens | one node | Redlock of 2f + 1 nodes | with a resource that checks the number |
+//! *Holds* means: no two guards that exclude each other are valid at once. A replica is no independent node: it may be promoted without
+//! the key. [`replicas`](LockBuilder::replicas) makes that rarer and does not exclude it.
+//!
+//! | event | one node | Redlock on 2f + 1 nodes | with a resource that checks fencing tokens |
 //! |---|---|---|---|
-//! | messages are late, lost, repeated; links break | holds; may be hard to get | the same | accesses exclude each other too |
-//! | a client is paused or dies | holds; its lock is free after the lease | the same | the same |
-//! | work takes longer than the lease | it is told, or the watchdog extends | the same | the same |
+//! | messages are late, lost or repeated; connections break | holds; the lock may be hard to get | the same | accesses exclude each other too |
+//! | a client pauses or dies | holds; the lock is free when its lease ends | the same | the same |
+//! | work takes longer than the lease | the holder learns of the loss, or its watchdog extends the lease | the same | the same |
 //! | clocks run apart, within [`drift_ppm`](LockBuilder::drift_ppm) | holds | holds | holds |
-//! | a client's wall clock jumps | holds | holds | holds |
-//! | a client's virtual machine is suspended | **may be broken** | **may be broken** | accesses exclude each other |
-//! | a server restarts with its data, is paused, answers errors | holds; may be hard to get | the same | the same |
-//! | a server forgets the key early: failover to a lagging replica, restart without data, eviction, a clock that jumps ahead | **broken** | holds while no more than *granted - f - 1* nodes have forgotten | holds while its clock is not behind by more than the time since the last grant |
-//!
-//! *Holds* is meant of guards: no two that exclude each other are valid at once.
-//!
-//! ## Which one
-//!
-//! * To save double work, a [`Mutex`] with a lease that the work fits in, or with a watchdog.
-//! * Where double work does damage, a [`FencedMutex`], and a resource that follows the rule of
-//!   [`FencingToken`]. Nothing else protects against a paused holder.
-//! * Where one Redis may fail and the lock shall not: [`RedlockMutex`] on five nodes that share nothing. A
-//!   replica is no such node: it may be promoted without the key. [`replicas`](LockBuilder::replicas) narrows that gap
-//!   and does not close it.
-//! * Where some waiters starve: [`FairMutex`]. It costs nothing more, but a waiter that stalls holds up the others until
-//!   it is given up.
-//! * For the first hundred of anything, no lock: [`Admission`].
+//! | the wall clock of a client jumps | holds | holds | holds |
+//! | the virtual machine of a client is suspended | **may be broken** | **may be broken** | accesses exclude each other |
+//! | a server restarts with its data, pauses or answers errors | holds; the lock may be hard to get | the same | the same |
+//! | a server loses the key early: failover to a lagging replica, restart without data, eviction, a clock that jumps ahead | **broken** | holds while at most *granted - f - 1* nodes have lost it, and a node that restarted without data stays away for a lease | holds unless its clock is behind by more than the time since the last grant |
 //!
 //! Each kind also promises that
 //!
-//! * **a dead holder does not block others**: its lock is free when its lease is over;
-//! * **the loss is told**: [`Guard::lost`] completes by the deadline of the lease, even if Redis is
-//!   silent. A lock that is lost stays lost; nothing brings that guard back to life;
-//! * **only the owner releases and extends**: every acquisition has its own random [`Token`], and
-//!   scripts compare it where they act. A lease is never shortened;
-//! * **what is not known is not called a failure**: a request without an answer may have been
-//!   executed. It is repeated with the same token, which recognises its own grant. When that leads
-//!   nowhere, it is undone, and [`LockError::Unknown`] is returned as long as that is not confirmed;
-//! * **cancelling is safe** at every await, in `select!` and under timeouts: what was sent is undone
-//!   in the background, over the same connection, where it cannot be overtaken.
+//! * **a dead holder does not block other clients**: its lock is free when its lease ends;
+//! * **a holder learns of a loss in time**: [`Guard::lost`] completes by the deadline of the lease, even if Redis is silent. A lost lock
+//!   stays lost; nothing makes that guard valid again;
+//! * **only the owner releases and extends a lock**: every acquisition has its own random [`Token`], and scripts compare it where they
+//!   act. A lease is never shortened;
+//! * **an unknown outcome is not reported as a failure**: a request without a reply may have been executed. It is repeated with the same
+//!   token, which recognises its own grant. If that does not help, the request is undone, and the call returns [`LockError::Unknown`] until
+//!   that is confirmed;
+//! * **cancelling is safe** at every await, in `select!` and under timeouts: the crate undoes what was sent, in the background and over the same
+//!   connection, so the release cannot overtake the request. Only if that connection breaks with the request under way, the lock may
+//!   stand until its lease ends.
 //!
 //! # Leases
 //!
@@ -94,45 +87,45 @@
 //! local monotonic clock before the request is sent + lease x (1 - drift) - safety margin
 //! ```
 //!
-//! Nothing that Redis answers makes it later, and an answer that arrives after it is no grant. The
-//! lease is thus also the time for which everybody waits when a holder dies: some seconds are
-//! usual. For work that may take longer there is [`watchdog`](LockBuilder::watchdog), which extends
-//! the lease as long as the guard lives, or [`Guard::extend`].
+//! No reply of Redis makes the deadline later, and a reply that arrives after the deadline is no grant. When a holder dies, the other
+//! clients wait for its lease: some seconds are usual. For work that may take longer there is
+//! [`watchdog`](LockBuilder::watchdog), which extends the lease as long as the guard lives, or [`Guard::extend`].
 //!
 //! # What a lock cannot do
 //!
-//! A lease ends by time, and a holder can be late to notice: a process that is paused just before
-//! it writes will write when it wakes up, and a message that it has sent may arrive any time later.
+//! A lease ends by time, and a holder can be late to notice: a process that pauses just before
+//! it writes will write when it resumes, and a message that it has sent may arrive at any time later.
 //! So no lock of this kind makes *accesses* exclusive by itself, whatever its algorithm. Where that
-//! matters, the resource must reject what is outdated: every access, read or write, carries the grant's
-//! [`FencingToken`], and the resource refuses what is lower than the highest that it has seen, or equal and of
-//! another grant. Where the lock only saves double work, stop at the loss ([`Guard::run`] does) and look at the
+//! matters, the resource must reject outdated accesses: every access, read or write, carries the grant's
+//! [`FencingToken`], and the resource refuses a token that is lower than the highest that it has seen, or equal and of
+//! another grant. Where the lock only saves duplicate work, stop at the loss ([`Guard::run`] does) and look at the
 //! outcome of [`Guard::release`].
 //!
 //! # Waiting
 //!
 //! A release wakes one waiter of all processes, or as many as can be served: readers, permits. So its cost does not grow with the
-//! number of waiters. The message comes over the same connection where that speaks RESP3, over a second one where it does not
-//! ([`from_client`](LockManager::from_client) opens it by itself, [`with_subscriber`](LockManager::with_subscriber) takes yours).
-//! A message that is lost, a woken process that dies, and other programs that use the same keys and publish nothing, cost at most
-//! [`max_poll_interval`](LockBuilder::max_poll_interval). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses:
-//! the messages of a release arrive node by node, and who asked at the first one would find the others still taken.
+//! number of waiters. The message comes over the same connection if that speaks RESP3, else over a second one
+//! ([`from_client`](LockManager::from_client) opens it, [`with_subscriber`](LockManager::with_subscriber) takes yours).
+//! A lost message, the death of a woken process, and other programs that use the same keys and publish nothing cost at most
+//! [`max_poll_interval`](LockBuilder::max_poll_interval). Waiters of a [`RedlockMutex`] get no message and ask again after pauses:
+//! the messages of a release would arrive node by node, and a waiter that asks at the first one would find the other nodes still taken.
 //!
-//! How long to wait, and how to pause where nothing wakes a waiter and after failures, is for the builder to say:
+//! The builder sets how long a call waits, and the pauses where nothing wakes a waiter and after failures:
 //!
 //! ```
-//! # fn f(locks: redouble_lock::LockManager) {
+//! # fn f(locks: redouble_lock::LockManager) -> Result<(), redouble_lock::LockError> {
 //! # use std::time::Duration;
 //! # let ms = Duration::from_millis;
-//! let lock = locks.mutex("order:17").wait(ms(3_000)).poll_pauses(ms(2), ms(50)).retry_pauses(ms(20), ms(500)).build();
+//! let lock = locks.mutex("order:17").wait(ms(3_000)).poll_pauses(ms(2), ms(50)).retry_pauses(ms(20), ms(500)).build()?;
+//! # Ok(())
 //! # }
 //! ```
 //!
 //! # Time, tasks and tests
 //!
-//! Clock, timers, background tasks and randomness come through [`Environment`]; with [`Tokio`], the
-//! default, a test with a paused clock (`start_paused = true`) runs a lease of thirty seconds in no
-//! time. Over a real socket a paused clock makes every request time out at once, so such a test
+//! Clock, timers, background tasks and randomness come through [`Environment`]. With [`Tokio`], the
+//! default, a test with a paused clock (`start_paused = true`) runs a lease of thirty seconds in
+//! milliseconds. Over a real socket a paused clock makes every request time out at once. Such a test
 //! needs a connection in process, as the test double [`redouble`](https://docs.rs/redouble) has:
 //!
 //! ```
@@ -146,25 +139,53 @@
 //!
 //! // The lock is taken, but the reply is lost: the next request recognises it.
 //! let fault = server.inject(Disconnect::after_execution().key("order:17").nth(1));
-//! let guard = locks.mutex("order:17").build().lock().await?;
+//! let guard = locks.mutex("order:17").build()?.lock().await?;
 //! assert_eq!(fault.fired(), 1);
 //!
-//! // Redis is silent from here on. The holder is told in time.
+//! // Redis is silent from here on. The holder learns of the loss in time.
 //! let _pause = server.pause();
 //! assert_eq!(guard.lost().await, LossReason::Expired);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`tracing`] has spans for waiting, holding and extending (`lock.wait`, `lock.hold`, `lock.renew`), and events: losses
-//! and locks that cannot be released as warnings, failed requests at debug level. [`Metrics`] are told the same to count.
+//! # Tracing and metrics
+//!
+//! The crate emits these spans and events of [`tracing`], all with the target `redouble_lock`. Their names, levels and fields change only
+//! with a major version. `key` is the key of the lock with escaped bytes, `error` a [`NodeError`], `reason` a [`LossReason`].
+//!
+//! | what | name | level | fields | when |
+//! |---|---|---|---|---|
+//! | span | `lock.wait` | debug | `key` | a call asks for a lock, from its begin to its outcome |
+//! | span | `lock.hold` | debug | `key` | a guard holds its lock; parent of what follows |
+//! | span | `lock.renew` | debug | | a watchdog extends the lease |
+//! | event | `lock.renewal_failed` | debug | `error` | a watchdog could not extend the lease, and tries again until the deadline |
+//! | event | `lock.lost` | warn | `key`, `reason` | a lock is lost |
+//! | event | `lock.no_runtime` | warn | `key` | a guard was dropped without a runtime: its lock stands until its lease is over |
+//! | event | `lock.left` | debug | `key` | the release in the background had no success until the lease was over |
+//! | event | `lock.request_failed` | debug | `error` | one request to Redis failed |
+//! | event | `lock.not_subscribed` | debug | `error` | Redis refuses the subscription: waiters poll |
+//!
+//! [`Metrics`] is called at each change of a lock. Exporters that agree on names can share dashboards, so these are proposed:
+//!
+//! | method | metric |
+//! |---|---|
+//! | `granted` | counter `redouble_lock_granted_total`, histogram `redouble_lock_wait_seconds` |
+//! | `not_granted` | counter `redouble_lock_not_granted_total`, label `reason`: `contended`, `unknown` or `failed` |
+//! | `released`, `dropped`, `lost` | counter `redouble_lock_ended_total`, label `how`; histogram `redouble_lock_hold_seconds` |
+//! | `renewed` | counter `redouble_lock_renewed_total` |
+//! | `failed` | counter `redouble_lock_failed_requests_total` |
+//!
+//! The key of a lock is no label: there are too many of them. A label for the kind of work is.
 //!
 //! # Features
 //!
 //! * `redis` (default): [`LockManager::new`], [`from_client`](LockManager::from_client) and
-//!   [`builder`](LockManager::builder) for the `redis` crate. Without it, [`wire`] is the way to
-//!   connect another client library.
+//!   [`builder`](LockManager::builder) for the `redis` crate. No other client library is supported yet.
 //! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
+//! * `sentinel`, `cluster`: `LockManager::from_sentinel` and `from_cluster`.
+//! * `serde`: serialization of [`DetachedLock`] and [`FencingToken`].
+//! * `tokio-util`: `Guard::cancellation_token`.
 //!
 //! Redis 3.2 or later, or a server that speaks its protocol and runs its scripts; 2.6 for [`Admission`] and [`Stock`], 6 for
 //! [`track_key`](LockBuilder::track_key).
@@ -211,29 +232,33 @@ mod signal;
 mod token;
 mod tracking;
 mod waiters;
+#[doc(hidden)]
 pub mod wire;
 
 pub use admission::{Admission, Stock};
 pub use all::{AllGuards, lock_all};
 pub use builder::LockBuilder;
+#[cfg(feature = "sentinel")]
+pub use connector::BySentinel;
 #[cfg(feature = "redis")]
-pub use connector::{ByConnection, ByConnector, Connected, ConnectionSource, Connector, Fixed};
+pub use connector::{
+    ByConnected, ByConnection, ByConnector, Connected, ConnectionSource, Connector, Fixed,
+};
 pub use detached::DetachedLock;
 pub use environment::{BoxFuture, Environment, NoRuntime, Spawner, Tokio};
 pub use error::{DetachedLockError, LockError, LossReason, NodeError, NodeErrorKind};
-pub use guard::{CancellationToken, Guard};
+pub use guard::Guard;
 pub use kind::{
-    Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
-    FencedMultiKey, FencedMultiKeyMutex, FencedMutex, FencedQuorum, FencedRedlockMutex,
-    FencedWrite, Kind, MultiKey, MultiKeyMutex, Mutex, Permits, Quorum, Read, ReadWrite, Redlock,
-    RedlockMutex, RwLock, Semaphore, Write,
+    Capacity, Exclusive, Fair, FairMutex, Fenceable, Fenced, FencedGuard, FencedMutex, Kind,
+    MultiKey, MultiKeyMutex, Mutex, Permits, Quorum, Read, ReadWrite, Redlock, RedlockMutex,
+    RwLock, Semaphore, Write,
 };
 pub use latch::CountDownLatch;
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use observe::Metrics;
 pub use operator::Holder;
-pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
+pub use owner::{Owner, ReentrantGuard, ReentrantMutex};
 #[cfg(feature = "redis")]
 #[doc(no_inline)]
 pub use redis;

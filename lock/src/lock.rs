@@ -1,24 +1,27 @@
 //! A lock as its user sees it, whatever its kind.
 
 use crate::{
-    acquire::{acquire, adopt},
+    acquire::{self, acquire, adopt},
+    algorithm::Acquisition,
     builder::LockBuilder,
     core::Core,
     detached::DetachedLock,
     environment::Environment,
     error::LockError,
-    kind::Kind,
+    guard::Guard,
+    kind::{Asked, Kind},
+    lease::Lease,
     manager::LockManager,
     options::{Options, Wait},
+    token::Token,
 };
 use std::{fmt, sync::Arc, time::Duration};
 use tracing::Instrument as _;
 
 /// A lock that can be taken, with or without waiting: [`Mutex`](crate::Mutex) and its relatives.
 ///
-/// Made by a [`LockManager`](crate::LockManager). Cheap to clone; a clone, another lock of the same key
-/// and another process all compete alike, and a holder that asks again waits for itself like
-/// anybody else.
+/// Made by a [`LockManager`](crate::LockManager). Cheap to clone. A clone, another lock of the same key
+/// and another process all compete alike. A holder that asks again waits for itself; [`owner`](Self::owner) makes a handle that does not.
 ///
 /// **Deadlock.** The lock of a holder that died is free when its lease is over.
 #[derive(Clone)]
@@ -27,17 +30,25 @@ pub struct Lock<K: Kind> {
     key: Arc<[u8]>,
     kind: K,
     options: Options,
+    /// Of the options; checked.
+    lease: Lease,
 }
 
 impl<K: Kind> LockBuilder<K> {
     /// Makes the lock. Nothing is sent to Redis.
-    pub fn build(self) -> Lock<K> {
-        Lock {
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::InvalidLease`] if the [`lease`](Self::lease) cannot be kept.
+    /// * [`LockError::InvalidPauses`] as [`poll_pauses`](Self::poll_pauses) and [`retry_pauses`](Self::retry_pauses) say.
+    pub fn build(self) -> Result<Lock<K>, LockError> {
+        Ok(Lock {
+            lease: self.options.checked()?,
             core: self.core,
             key: self.key,
             kind: self.kind,
             options: self.options,
-        }
+        })
     }
 }
 
@@ -46,12 +57,12 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     ///
-    /// * [`LockError::Contended`] if another one holds it.
+    /// * [`LockError::Contended`] if another client holds it.
     /// * [`LockError::Unknown`] if Redis did not answer within the reply timeout. If the request was
     ///   executed all the same, the key is removed in the background, at the latest by its TTL.
     /// * [`LockError::Redis`] if Redis could not be reached or answered with an error.
     /// * [`LockError::Lost`] if the answer came too late for this lease.
-    /// * [`LockError::InvalidLease`], [`LockError::InvalidPauses`], [`LockError::NoRuntime`] as they say.
+    /// * [`LockError::NoRuntime`] if there is no runtime for the watchdog.
     ///
     /// # Cancel safety
     ///
@@ -62,18 +73,18 @@ impl<K: Kind> Lock<K> {
         self.acquire(Wait::Not).await
     }
 
-    /// Takes the lock, and waits for as long as others hold it, or as the builder's
+    /// Takes the lock, and waits for as long as other clients hold it, or as the builder's
     /// [`wait`](LockBuilder::wait) says.
     ///
     /// # Errors
     ///
-    /// As [`try_lock`](Self::try_lock), except for contention. Failures of Redis that may pass are
-    /// waited out for one lease; [`lock_timeout`](Self::lock_timeout) sets another bound. With
+    /// As [`try_lock`](Self::try_lock), except for contention. Transient failures of Redis are retried
+    /// for one lease; [`lock_timeout`](Self::lock_timeout) sets another bound. With
     /// [`wait`](LockBuilder::wait), as [`lock_timeout`](Self::lock_timeout).
     ///
     /// # Cancel safety
     ///
-    /// As [`try_lock`](Self::try_lock). A waiter has no place in a queue to lose.
+    /// As [`try_lock`](Self::try_lock). A waiter of a fair lock loses its place in the queue.
     pub async fn lock(&self) -> Result<K::Guard, LockError> {
         self.acquire(self.options.wait()).await
     }
@@ -83,9 +94,8 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     ///
-    /// * [`LockError::TimedOut`] if others held the lock, at the last look too.
-    /// * The other errors as [`try_lock`](Self::try_lock); failures of Redis that may pass are
-    ///   waited out.
+    /// * [`LockError::TimedOut`] if other clients held the lock, also at the last request.
+    /// * The other errors as [`try_lock`](Self::try_lock); transient failures of Redis are retried.
     ///
     /// # Cancel safety
     ///
@@ -98,7 +108,7 @@ impl<K: Kind> Lock<K> {
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
     /// use std::time::Duration;
     ///
-    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build()?;
     /// std::mem::forget(lock.try_lock().await?); // a holder that died
     ///
     /// let error = lock.lock_timeout(Duration::from_secs(3)).await.unwrap_err();
@@ -111,16 +121,15 @@ impl<K: Kind> Lock<K> {
         self.acquire(Wait::AtMost(wait)).await
     }
 
-    /// Goes on with a grant that another process took apart by [`Guard::detach`](crate::Guard::detach). It
-    /// is extended first, by one round trip, and from then on held as any other: with this lock's lease and watchdog, on this
-    /// process's clock.
+    /// Goes on with a grant that another process has [detached](crate::Guard::detach). One round trip extends the lease. From
+    /// then on the grant has the lease and the watchdog of this lock, on the clock of this process.
     ///
     /// Of several processes that adopt the same detached lock all succeed, so give it to one process only.
     ///
     /// # Errors
     ///
     /// * [`LockError::OtherLock`] if the detached lock has another key.
-    /// * [`LockError::Lost`] if the lock is not that grant's any more.
+    /// * [`LockError::Lost`] if that grant does not hold the lock any more.
     /// * [`LockError::Unknown`] or [`LockError::Redis`] if Redis failed; the grant stays as it is, and this can be
     ///   tried again until its lease is over.
     ///
@@ -135,7 +144,7 @@ impl<K: Kind> Lock<K> {
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
     /// use redouble_lock::{DetachedLock, Release};
     ///
-    /// let lock = locks.mutex("order:17").build();
+    /// let lock = locks.mutex("order:17").build()?;
     /// let text = lock.try_lock().await?.detach()?.to_string();
     ///
     /// // In another process:
@@ -148,23 +157,33 @@ impl<K: Kind> Lock<K> {
         if detached.key != *self.key {
             return Err(LockError::OtherLock);
         }
-        let acquisition =
-            self.kind
-                .acquisition(&self.core, &self.key, &self.options, detached.token);
+        let acquisition = self.kind.acquisition(self.asked(detached.token));
         let (env, renewals) = (self.core.node.env(), &self.core.renewals);
-        let guard = adopt(env, renewals, &self.options, detached, acquisition).await?;
+        let guard = adopt(
+            env,
+            renewals,
+            &self.options,
+            self.lease,
+            detached,
+            acquisition,
+        )
+        .await?;
         Ok(guard.into())
     }
 
     pub(crate) async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
-        let acquisition = |token| {
-            self.kind
-                .acquisition(&self.core, &self.key, &self.options, token)
-        };
-        let span = tracing::debug_span!("lock.wait", key = %self.key.escape_ascii());
+        let acquisition = |token| self.kind.acquisition(self.asked(token));
+        let span = tracing::debug_span!(target: "redouble_lock", "lock.wait", key = %self.key.escape_ascii());
         let (env, options) = (self.core.node.env(), &self.options);
         let begun = env.now();
-        let granted = acquire(env, &self.core.renewals, options, wait, acquisition);
+        let granted = acquire(
+            env,
+            &self.core.renewals,
+            options,
+            self.lease,
+            wait,
+            acquisition,
+        );
         let outcome = granted.instrument(span).await;
         let waited = env.now().saturating_sub(begun);
         options.observer.tell(|metrics| match &outcome {
@@ -173,6 +192,26 @@ impl<K: Kind> Lock<K> {
         });
         let guard = outcome?;
         Ok(guard.into())
+    }
+
+    pub(crate) fn asked(&self, token: Token) -> Asked<'_> {
+        Asked {
+            core: &self.core,
+            key: &self.key,
+            options: &self.options,
+            token,
+            fenced: false,
+        }
+    }
+
+    /// Goes on with the grant of `guard` as `acquisition`; see [`acquire::replace`].
+    pub(crate) async fn replace(
+        &self,
+        guard: Guard,
+        acquisition: Arc<dyn Acquisition>,
+    ) -> Result<Guard, LockError> {
+        let (env, renewals) = (self.core.node.env(), &self.core.renewals);
+        acquire::replace(env, renewals, &self.options, self.lease, guard, acquisition).await
     }
 
     /// The manager that the lock is of.
@@ -196,6 +235,7 @@ impl<K: Kind> Lock<K> {
             key: Arc::clone(&self.key),
             kind,
             options: self.options.clone(),
+            lease: self.lease,
         }
     }
 

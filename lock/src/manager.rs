@@ -1,12 +1,13 @@
 //! Where locks come from: one Redis node, reached in one way, in one environment.
 
 #[cfg(feature = "redis")]
-use crate::connector::{self, ConnectionSource, Connector as _};
+use crate::connector::{self, Connected, ConnectionSource, Connector as _};
 use crate::{
     core::Core,
     environment::{Environment, Tokio},
     node::{CONNECT_TIMEOUT, Node},
     observe::{Metrics, Observer},
+    options::Options,
     renewal::Renewals,
     wire::Endpoint,
 };
@@ -80,7 +81,62 @@ impl LockManager {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        Self::builder(connector::Pushed::new(connection, pushes)).build()
+        Self::builder(Connected::new(connection).pushes(pushes)).build()
+    }
+
+    /// Makes a manager whose locks are on the master that sentinels name. It connects when a lock is first used, and asks the sentinels
+    /// again after each failover.
+    ///
+    /// A failover loses each lock that the new master does not have yet: see [`replicas`](crate::LockBuilder::replicas), and use
+    /// [fencing tokens](crate::Fenced) where that does damage.
+    ///
+    /// ```no_run
+    /// # fn f() -> redis::RedisResult<()> {
+    /// use redis::sentinel::{SentinelClient, SentinelServerType};
+    /// use redouble_lock::LockManager;
+    ///
+    /// let sentinels = vec!["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+    /// let name = "mymaster".to_owned();
+    /// let client = SentinelClient::build(sentinels, name, None, SentinelServerType::Master)?;
+    /// let locks = LockManager::from_sentinel(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "sentinel")]
+    #[must_use]
+    pub fn from_sentinel(client: redis::sentinel::SentinelClient) -> Self {
+        Self::builder(client).build()
+    }
+
+    /// Makes a manager whose locks are on a cluster of Redis 6 or later. Connects at once, with RESP3, so that messages wake waiters.
+    ///
+    /// Each lock is on the master of its slot, and survives a failover as little as with [sentinels](Self::from_sentinel). The connection
+    /// finds moved slots and new masters by itself.
+    ///
+    /// # Errors
+    ///
+    /// If no node of the cluster can be reached, or none speaks RESP3. For earlier servers, and for connections with other settings, there
+    /// is [`new`](Self::new).
+    ///
+    /// ```no_run
+    /// # async fn f() -> redis::RedisResult<()> {
+    /// use redis::cluster::ClusterClient;
+    /// use redouble_lock::LockManager;
+    ///
+    /// let nodes = vec!["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let locks = LockManager::from_cluster(ClusterClient::builder(nodes)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "cluster")]
+    pub async fn from_cluster(
+        cluster: redis::cluster::ClusterClientBuilder,
+    ) -> redis::RedisResult<Self> {
+        let (sender, pushes) = tokio::sync::mpsc::unbounded_channel();
+        let cluster = cluster.use_protocol(redis::ProtocolVersion::RESP3);
+        let client = cluster.push_sender(sender).build()?;
+        let connection = client.get_async_connection().await?;
+        Ok(Self::with_pushes(connection, pushes))
     }
 
     /// Lets messages arrive over a second connection, the user's own, so that waiters are woken and need not
@@ -127,13 +183,15 @@ impl LockManager {
         Self::builder_on(connector::Adapter(source.connector()))
     }
 
-    /// Starts to build a manager on an adapter for another client library than `redis`.
+    /// Starts to build a manager on an adapter for another client library than `redis`. Its traits may change in any release.
+    #[doc(hidden)]
     pub fn builder_on(endpoint: impl Endpoint) -> LockManagerBuilder {
         LockManagerBuilder {
             endpoint: Box::new(endpoint),
             env: Arc::new(Tokio),
-            observer: Observer::default(),
             connect_timeout: CONNECT_TIMEOUT,
+            defaults: Options::default(),
+            key_prefix: Vec::new(),
         }
     }
 
@@ -161,8 +219,9 @@ impl fmt::Debug for LockManager {
 pub struct LockManagerBuilder {
     endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
-    observer: Observer,
     connect_timeout: Duration,
+    defaults: Options,
+    key_prefix: Vec<u8>,
 }
 
 impl LockManagerBuilder {
@@ -175,15 +234,58 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets the lease of locks that are built without one of their own. Default: 30 s.
+    ///
+    /// Its limits are those of [`LockBuilder::lease`](crate::LockBuilder::lease); [`build`](crate::LockBuilder::build) of a lock checks
+    /// them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// use redouble_lock::LockManager;
+    /// use std::time::Duration;
+    ///
+    /// let locks = LockManager::builder(server.connection().await?)
+    ///     .default_lease(Duration::from_secs(10))
+    ///     .watchdog(true)
+    ///     .key_prefix("shop:")
+    ///     .build();
+    /// let guard = locks.mutex("order:17").build()?.lock().await?;
+    /// assert_eq!(guard.key(), b"shop:order:17");
+    /// assert!(guard.remaining() < Duration::from_secs(10));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn default_lease(mut self, lease: Duration) -> Self {
+        self.defaults.lease = lease;
+        self
+    }
+
+    /// Sets whether locks have a [watchdog](crate::LockBuilder::watchdog) that do not say so themselves. Default: no.
+    pub fn watchdog(mut self, watchdog: bool) -> Self {
+        self.defaults.watchdog = watchdog;
+        self
+    }
+
+    /// Sets what the keys of all locks, latches and counters of the manager begin with. Default: nothing.
+    ///
+    /// Methods take keys without it, and [`Guard::key`](crate::Guard::key) returns them with it. A [`Redlock`](crate::Redlock) uses the
+    /// prefix of its first manager on all nodes. In a cluster, a prefix with a hash tag such as `{shop}:` puts all keys into one slot.
+    pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.key_prefix = prefix.as_ref().to_vec();
+        self
+    }
+
     /// Sets where time, tasks and randomness come from. Default: [`Tokio`].
     pub fn environment(mut self, env: impl Environment) -> Self {
         self.env = Arc::new(env);
         self
     }
 
-    /// Sets who is told what becomes of the locks. Default: nobody.
+    /// Sets the hooks that are called at each change of a lock. Default: none.
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
-        self.observer = Observer::new(metrics);
+        self.defaults.observer = Observer::new(metrics);
         self
     }
 
@@ -192,7 +294,8 @@ impl LockManagerBuilder {
         let core = Core {
             renewals: Renewals::new(Arc::clone(&self.env)),
             node: Node::new(self.endpoint, self.env, self.connect_timeout),
-            observer: self.observer,
+            defaults: self.defaults,
+            key_prefix: self.key_prefix,
         };
         LockManager {
             core: Arc::new(core),

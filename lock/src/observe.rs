@@ -1,4 +1,4 @@
-//! What a program can be told about its locks, to count and to measure.
+//! Hooks that tell a program of its locks, to count and to measure.
 
 use crate::{
     error::{LockError, LossReason, NodeError},
@@ -6,11 +6,11 @@ use crate::{
 };
 use std::{fmt, sync::Arc, time::Duration};
 
-/// Is told what becomes of the locks of a manager: given to
-/// [`LockManagerBuilder::metrics`](crate::LockManagerBuilder::metrics).
+/// Hooks that are called at each change of a lock of a manager: given to
+/// [`LockManagerBuilder::metrics`](crate::LockManagerBuilder::metrics). The [crate](crate) proposes names of metrics.
 ///
-/// Every method does nothing unless it is written. They are called on the path of the lock, sometimes with
-/// locks of this crate held: count and return.
+/// Each method does nothing by default. A method runs on the path of the lock, sometimes while mutexes of this crate are
+/// locked: count and return.
 ///
 /// ```
 /// use redouble_lock::Metrics;
@@ -30,17 +30,17 @@ use std::{fmt, sync::Arc, time::Duration};
 /// }
 /// ```
 pub trait Metrics: Send + Sync + 'static {
-    /// A call was granted its lock after so much time.
+    /// A call got its lock; it waited for `waited`.
     fn granted(&self, key: &[u8], waited: Duration) {
         let _ = (key, waited);
     }
 
-    /// A call ended without its lock after so much time: others had it, or Redis failed.
+    /// A call ended without its lock after `waited`: other clients held it, or Redis failed.
     fn not_granted(&self, key: &[u8], waited: Duration, error: &LockError) {
         let _ = (key, waited, error);
     }
 
-    /// A request failed that is repeated if there is time for it.
+    /// A request failed. It is repeated if there is time.
     fn failed(&self, key: &[u8], error: &NodeError) {
         let _ = (key, error);
     }
@@ -50,24 +50,24 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = key;
     }
 
-    /// A lock was lost after so much time. Told when the loss is first seen: by the deadline if there is a
-    /// watchdog or somebody waits for it.
+    /// A lock was lost; it was held for `held`. Called when the loss is first seen: by the deadline if there is a
+    /// watchdog or a task waits for the loss.
     fn lost(&self, key: &[u8], held: Duration, reason: LossReason) {
         let _ = (key, held, reason);
     }
 
-    /// A lock was given back after so much time, with this outcome.
+    /// A lock was released; it was held for `held`.
     fn released(&self, key: &[u8], held: Duration, outcome: &Release) {
         let _ = (key, held, outcome);
     }
 
-    /// A guard was dropped after so much time; its lock is given back in the background.
+    /// A guard was dropped; its lock was held for `held` and is released in the background.
     fn dropped(&self, key: &[u8], held: Duration) {
         let _ = (key, held);
     }
 }
 
-/// Nobody, or who is told.
+/// The hooks of a manager, if it has any.
 #[derive(Clone, Default)]
 pub(crate) struct Observer(Option<Arc<dyn Metrics>>);
 
@@ -93,6 +93,6 @@ impl Observer {
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "told" } else { "nobody" })
+        f.write_str(if self.0.is_some() { "hooks" } else { "none" })
     }
 }

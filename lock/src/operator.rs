@@ -1,4 +1,4 @@
-//! What operators ask: who holds a lock, and how to take it away.
+//! Operations for operators: the holder of a lock, its waiters, and a release by force.
 
 use crate::{
     algorithm::{around, beside, once::run_once, single, waiters_key},
@@ -15,28 +15,29 @@ static HOLDER: LazyLock<Script> = script!("holder.lua");
 
 static QUEUE: LazyLock<Script> = script!("now.lua", "queue.lua");
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// What the key of the lock holds: the [`Token`](crate::Token) of the grant, if it is one of ours.
+    /// The value of the key: the [`Token`](crate::Token) of the grant, if a lock of this crate wrote it.
     pub token: Vec<u8>,
-    /// For how long the key stands unless it is extended; nothing if it has no TTL.
+    /// Time to live of the key; nothing if it has none.
     pub remaining: Option<Duration>,
-    /// What the holder said of itself by [`metadata`](crate::LockBuilder::metadata).
+    /// The [`metadata`](crate::LockBuilder::metadata) of the holder.
     pub metadata: Option<Vec<u8>>,
 }
 
 impl LockManager {
-    /// Tells who holds the lock `key` at this moment. For locks whose key holds one token: mutexes, with and
-    /// without numbers. One round trip.
+    /// Returns the holder of the lock `key` at this moment. For locks whose key holds one token: mutexes, with and
+    /// without fencing tokens. One round trip.
     ///
     /// # Errors
     ///
     /// [`LockError::Redis`] or [`LockError::Unknown`] if Redis did not answer, or if that key is something else.
     pub async fn holder(&self, key: impl AsRef<[u8]>) -> Result<Option<Holder>, LockError> {
-        let place = around::metadata_place(key.as_ref());
-        let reply = self.run(&HOLDER, key.as_ref(), vec![place], false).await?;
+        let key = self.core().key(key.as_ref());
+        let place = around::metadata_place(&key);
+        let reply = self.run(&HOLDER, &key, vec![place], false).await?;
         match reply {
             Reply::Nil => Ok(None),
             Reply::Array(items) => match <[Reply; 3]>::try_from(items) {
@@ -66,7 +67,7 @@ impl LockManager {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-    /// let guard = locks.mutex("order:17").build().try_lock().await?;
+    /// let guard = locks.mutex("order:17").build()?.try_lock().await?;
     /// assert!(locks.is_locked("order:17").await?);
     /// guard.release().await;
     /// assert!(!locks.is_locked("order:17").await?);
@@ -84,19 +85,19 @@ impl LockManager {
     ///
     /// As [`holder`](Self::holder).
     pub async fn queue_length(&self, key: impl AsRef<[u8]>) -> Result<u64, LockError> {
-        let key = key.as_ref();
-        let keys = [waiters_key(key), beside(key, ":alive")];
+        let key = self.core().key(key.as_ref());
+        let keys = [waiters_key(&key), beside(&key, ":alive")];
         match self.run_on(&QUEUE, &keys, Vec::new(), false).await? {
             Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
             Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
         }
     }
 
-    /// Takes the lock `key` away from the grant that `token` names, and from no other one; false if that does not
+    /// Releases the lock `key` on behalf of the grant with this `token`, and of no other grant; false if that grant does not
     /// hold it. For an operator who knows that the holder is gone or must stop.
     ///
-    /// The holder is told at its next extension, at once with [`track_key`](crate::LockBuilder::track_key); until
-    /// then it believes to hold the lock, so what it protects needs fencing or care.
+    /// The holder learns of the loss at its next extension, at once with [`track_key`](crate::LockBuilder::track_key). Until
+    /// then its guard is valid, so the resource needs fencing tokens.
     ///
     /// # Errors
     ///
@@ -106,12 +107,10 @@ impl LockManager {
         key: impl AsRef<[u8]>,
         token: impl AsRef<[u8]>,
     ) -> Result<bool, LockError> {
-        let (key, token) = (key.as_ref(), token.as_ref().to_vec());
-        let args = vec![token, b"0".to_vec(), Vec::new()];
-        match self
-            .run(single::scripts(key).release, key, args, true)
-            .await?
-        {
+        let key = self.core().key(key.as_ref());
+        let args = vec![token.as_ref().to_vec(), b"0".to_vec(), Vec::new()];
+        let release = single::scripts(&key).release;
+        match self.run(release, &key, args, true).await? {
             Reply::Integer(removed) => Ok(removed == 1),
             Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
         }

@@ -21,7 +21,7 @@ pub(crate) enum Wait {
     Not,
     /// It begins no request after this time.
     AtMost(Duration),
-    /// As long as others hold the lock; but no longer than one lease without any answer.
+    /// As long as other clients hold the lock; but no longer than one lease without any reply.
     Forever,
 }
 

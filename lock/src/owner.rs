@@ -1,13 +1,13 @@
-//! Re-entry: an owner that takes a lock again while it has it.
+//! Re-entry: an owner that takes a lock again while it holds it.
 //!
-//! The count of an owner's levels lives in its process, as the number of guards that share one grant. Redis
-//! knows one token per grant, so no request can be counted twice.
+//! The owner's process counts the levels, as the number of guards that share one grant. Redis
+//! knows one token per grant, so no request can count twice.
 
 use crate::{
     environment::{Environment, within},
     error::LockError,
     guard::Guard,
-    kind::{Exclusive, Fenced, Kind},
+    kind::{Exclusive, Kind},
     lock::Lock,
     options::Wait,
     release::Release,
@@ -22,18 +22,14 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// An owner of a [`Mutex`](crate::Mutex) that may take it again while it has it.
+/// An owner of a [`Mutex`](crate::Mutex), which may take it again while it holds it.
 pub type ReentrantMutex = Owner<Exclusive>;
 
-/// An owner of a [`FencedMutex`](crate::FencedMutex) that may take it again while it has it; all its levels have the
-/// same number.
-pub type FencedReentrantMutex = Owner<Fenced>;
-
-/// One who holds a lock, and may take it again while holding it.
+/// An owner of a lock, which may take the lock again while it holds it.
 ///
 /// Made by [`Lock::owner`], of any kind of lock. Identity is the handle and nothing else: not the thread, not
-/// the task, not the process. Whoever was given a clone acts for the same owner; two owners exclude each
-/// other like any two strangers.
+/// the task, not the process. A clone acts for the same owner; two owners exclude each
+/// other, also in one process.
 ///
 /// **Guarantee.** What the lock guarantees, for owners instead of guards. The lock is free when as many guards were
 /// released or dropped as were handed out. All of them share one grant: they have one token, one
@@ -52,16 +48,16 @@ pub type FencedReentrantMutex = Owner<Fenced>;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
 /// use redouble_lock::{LockError, Release};
 ///
-/// let lock = locks.mutex("order:17").build();
-/// let (clerk, stranger) = (lock.owner(), lock.owner());
+/// let lock = locks.mutex("order:17").build()?;
+/// let (clerk, other) = (lock.owner(), lock.owner());
 ///
 /// let outer = clerk.lock().await?;
 /// let inner = clerk.lock().await?; // does not wait for itself
-/// assert_eq!(stranger.try_lock().await.unwrap_err(), LockError::Contended);
+/// assert_eq!(other.try_lock().await.unwrap_err(), LockError::Contended);
 ///
 /// assert_eq!(inner.release().await, Release::StillHeld);
 /// assert_eq!(outer.release().await, Release::Released);
-/// assert!(stranger.try_lock().await.is_ok());
+/// assert!(other.try_lock().await.is_ok());
 /// # Ok(())
 /// # }
 /// ```
@@ -73,12 +69,12 @@ struct Shared<K: Kind> {
     lock: Lock<K>,
     /// The grant that new levels join. Alive as long as one of its guards is.
     grant: Mutex<Weak<K::Guard>>,
-    /// Rung when there is a new grant.
+    /// Notified of each new grant.
     granted: Notify,
 }
 
 impl<K: Kind> Lock<K> {
-    /// Makes an owner of this lock, who may take it again while holding it. Nothing is sent to Redis.
+    /// Makes an owner of this lock, which may take it again while it holds it. Nothing is sent to Redis.
     #[must_use]
     pub fn owner(&self) -> Owner<K> {
         Owner {
@@ -133,7 +129,7 @@ impl<K: Kind> Owner<K> {
         self.enter(Wait::AtMost(wait)).await
     }
 
-    /// Returns how often this owner is inside of the lock, calls under way included. Zero once the grant is lost.
+    /// Returns how many levels this owner has, calls under way included. Zero once the grant is lost.
     #[must_use]
     pub fn levels(&self) -> usize {
         let grant = self.shared.grant();
@@ -173,7 +169,7 @@ impl<K: Kind> Owner<K> {
             };
             let outcome = tokio::select! {
                 biased;
-                // Another task of this owner was faster.
+                // Another task of this owner got the grant first.
                 () = &mut granted => continue,
                 outcome = shared.lock.acquire(rest) => outcome,
             };
@@ -199,8 +195,8 @@ impl<K: Kind> Shared<K> {
         self.grant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a new grant the one that levels join. Gives it back if there is one already: of a lock that several can hold
-    /// at once, another task of this owner, on another thread, was granted at the same time.
+    /// Makes a new grant the one that levels join. Returns it if there is a grant already: of a lock that several owners can hold
+    /// at once, another task of this owner on another thread may have got one at the same time.
     fn settle_on(&self, guard: K::Guard) -> Result<Arc<K::Guard>, K::Guard> {
         let mut grant = self.grant();
         let standing = grant.upgrade();
@@ -266,12 +262,12 @@ pub struct ReentrantGuard<K: Kind> {
 impl<K: Kind> ReentrantGuard<K> {
     /// Leaves this level, and gives the lock back if it was the last one.
     ///
-    /// [`Release::StillHeld`] says that other levels remain, and does not ask Redis. Once the grant is lost its levels
-    /// are so together: whichever leaves first gives back what Redis may still keep of it.
+    /// [`Release::StillHeld`] says that other levels remain; Redis is not asked. A lost grant is lost for all its levels: the
+    /// first level that is released gives back what Redis may still keep of it.
     ///
     /// # Cancel safety
     ///
-    /// As [`Guard::release`]; of a lost grant with other levels the release is left to whoever leaves last.
+    /// As [`Guard::release`]. If the grant is lost and has other levels, the last of them releases it.
     pub async fn release(self) -> Release {
         let valid = (*self.grant).as_ref().is_valid();
         if !valid && Arc::strong_count(&self.grant) > 1 {

@@ -285,7 +285,7 @@ async fn renew(grant: Arc<Grant>, mut record: Record) -> Option<(Duration, Recor
             continue;
         };
         let renewal = grant.extend(lease, now.saturating_add(patience));
-        let span = tracing::debug_span!(parent: &grant.span, "lock.renew");
+        let span = tracing::debug_span!(target: "redouble_lock", parent: &grant.span, "lock.renew");
         match or_end(&grant, renewal.instrument(span)).await {
             Some(Ok(())) if lease != grant.lease => grant.end_with_this_lease(),
             Some(Ok(())) => {
@@ -295,7 +295,7 @@ async fn renew(grant: Arc<Grant>, mut record: Record) -> Option<(Duration, Recor
             Some(Err(
                 LockError::Unknown(error) | LockError::NoQuorum(error) | LockError::Redis(error),
             )) => {
-                tracing::debug!(%error, "could not extend a lease");
+                tracing::debug!(name: "lock.renewal_failed", target: "redouble_lock", parent: &grant.span, %error, "could not extend a lease");
                 grant
                     .options
                     .observer

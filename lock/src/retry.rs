@@ -1,15 +1,15 @@
-//! When to try again. Pure: what was learnt, the number of the attempt and the random bits are
+//! Pauses before the next attempt. Pure: the holder's time to live, the number of the attempt and the random bits are
 //! arguments.
 
 use std::time::Duration;
 
-/// Waiters of a dead holder spread out over so much time after its end.
+/// Time over which the waiters of a dead holder spread out after the end of its lease.
 const SPREAD: Duration = Duration::from_millis(5);
 
-/// The longest pause of a waiter that nothing wakes, unless told otherwise.
+/// The longest pause of a waiter that no message wakes, unless an option says otherwise.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A waiter looks again at least this often, whatever it was told.
+/// The longest pause of any waiter.
 pub(crate) const LONGEST_RECHECK: Duration = Duration::from_secs(1);
 
 /// Pauses that double from the first one to the longest one.
@@ -20,13 +20,13 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// After failures, unless told otherwise.
+    /// The pauses after failures, unless an option says otherwise.
     pub(crate) const RETRY: Self = Self {
         first: Duration::from_millis(10),
         longest: Duration::from_secs(1),
     };
 
-    /// Of a waiter that nothing wakes, unless told otherwise.
+    /// The pauses of a waiter that no message wakes, unless an option says otherwise.
     pub(crate) fn of_a_poll(max_poll_interval: Option<Duration>) -> Self {
         Self {
             first: Duration::from_millis(5),
@@ -42,7 +42,7 @@ impl Pauses {
         }
     }
 
-    /// The pause before attempt number `attempt` (from 0), drawn from its upper half, so that those who start
+    /// The pause before attempt number `attempt` (from 0), drawn from its upper half, so that waiters that start
     /// together spread out.
     pub(crate) fn before(self, attempt: u32, random: u64) -> Duration {
         let times = 1_u32.checked_shl(attempt).unwrap_or(u32::MAX);
@@ -50,10 +50,9 @@ impl Pauses {
     }
 }
 
-/// The pause before look number `look` (from 0) at a lock that another one holds.
+/// The pause before a waiter asks again for a lock that another client holds; `look` is the number of refusals before (from 0).
 ///
-/// A waiter looks again at the latest when the holder's TTL ends (plus the one millisecond that
-/// Redis takes to see it).
+/// The waiter asks at the latest when the holder's time to live ends, plus the one millisecond after which Redis expires the key.
 pub(crate) fn recheck(
     look: u32,
     holder_ttl: Option<Duration>,
@@ -63,7 +62,7 @@ pub(crate) fn recheck(
     not_far_past(holder_ttl, pauses.before(look, random), random)
 }
 
-/// The pause of a waiter that a message will wake, in case that none comes.
+/// The pause of a waiter that a message wakes, in case the message is lost.
 pub(crate) fn listen(
     holder_ttl: Option<Duration>,
     max_poll_interval: Option<Duration>,
@@ -96,7 +95,7 @@ pub(crate) fn back_off(failure: u32, longest: Duration, random: u64) -> Duration
     Pauses::RETRY.at_most(longest).before(failure, random)
 }
 
-/// Draws from the upper half of `pause`, and never nothing: a waiter must not spin.
+/// Draws from the upper half of `pause`, and at least 1 ms: a waiter must not spin.
 fn jittered(pause: Duration, random: u64) -> Duration {
     let half = pause / 2;
     let micros = u64::try_from(half.as_micros()).unwrap_or(u64::MAX - 1);

@@ -5,7 +5,7 @@ use std::fmt;
 /// Names one acquisition of a lock: 128 random bits, never used twice.
 ///
 /// The token is drawn anew for each acquisition. It does not stand for a lock object, a thread or a
-/// process, so a grant that was lost can neither free nor extend the next one, whoever holds that.
+/// process, so a grant that was lost can neither free nor extend a later one.
 /// It is stored in Redis as 32 lower-case hexadecimal digits, which is also what it displays as.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token([u8; Self::LEN]);
@@ -63,11 +63,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A number that grows from grant to grant of one lock, for the resource to refuse who is outdated.
+/// A fencing token: a number that grows from grant to grant of one lock, by which a resource refuses outdated holders.
 ///
 /// The resource keeps the highest one that it has seen, raises it on *any* access, read or write, and
 /// refuses a lower one, or an equal one that comes with another [`Token`]. It is made from a `u64` and turned into one, to be
-/// stored and sent:
+/// stored and sent; with the feature `serde` it is serialized as that number:
 ///
 /// ```
 /// use redouble_lock::FencingToken;
@@ -77,6 +77,8 @@ impl fmt::Debug for Token {
 /// assert_eq!(u64::from(highest), 7);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct FencingToken(u64);
 
 impl FencingToken {

@@ -1,21 +1,22 @@
 //! Which calls wait for a message, and which message wakes which call. There is no connection, clock or task here:
-//! [`subscription`](crate::node) subscribes, and passes each message to [`Waiters`].
+//! `node/subscription.rs` subscribes, and a connection passes each message to [`Waiters`].
 //!
 //! # No wake-up is lost
 //!
-//! Each [`Waiters`] has a channel of its own. A waiter that asks for a lock registers its name at the node: the channel and the
-//! token of the waiter. A release removes the name of one waiter and publishes its token on that channel. From then on:
+//! Each client has a channel of its own. A waiter that asks for a lock registers its name at the node: the channel and the
+//! token of the waiter. A release removes the name of one waiter and publishes its token on that channel. Then one of two things
+//! happens:
 //!
-//! * the waiter asks, and the wake-up ends with the answer to a question that was asked after the message came. What comes
-//!   while a question is under way makes the waiter ask once more;
-//! * or the waiter leaves without asking (cancelled, timed out, Redis failed). Its acquisition then tells the node, whose script
-//!   finds the name gone and calls the next waiter. That is so whether the message has arrived or not.
+//! * the waiter asks again. The wake-up ends with the reply to a request that was sent after the message came. A message that arrives
+//!   during a request makes the waiter send another one;
+//! * the waiter leaves without asking (cancelled, timed out, Redis failed). Its acquisition then tells the node, whose script
+//!   finds the name gone and wakes the next waiter, whether the message has arrived or not.
 //!
-//! A name is left only while messages are known to arrive. Each confirmed subscription stands for the messages that may have
-//! been missed before it: every waiter asks once more, and leaves its name again.
+//! A waiter registers its name only while messages are known to arrive. Messages may have been missed before a subscription was
+//! confirmed. So after each confirmation every waiter asks again, and registers its name again.
 //!
-//! What is not covered: messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
-//! future no task polls. So every waiter also asks from time to time, and leaves its name again.
+//! This does not cover messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
+//! future no task polls. So every waiter also asks from time to time, and registers its name again.
 
 use crate::token::Token;
 use std::{
@@ -35,18 +36,18 @@ const CHANNEL: &[u8] = b"redouble-lock:";
 
 /// All calls of one process that wait for locks of one node.
 pub(crate) struct Waiters {
-    /// Hexadecimal digits that no other registry has.
+    /// Hexadecimal digits that no other client has.
     process: [u8; PROCESS_LEN],
     state: Mutex<State>,
-    /// Rung when the last waiter leaves that wants messages.
+    /// Notified when the last waiter leaves that wants messages.
     deserted: Notify,
     numbers: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the token that a waiter asks with, and a number that no other waiter has.
-    seats: BTreeMap<([u8; Token::LEN], u64), Seat>,
+    /// By the token of a waiter, and a number that no other waiter has.
+    entries: BTreeMap<([u8; Token::LEN], u64), Entry>,
     /// A task subscribes, or is about to.
     is_served: bool,
     /// Messages arrive, as far as is known.
@@ -58,14 +59,14 @@ struct State {
 }
 
 #[derive(Default)]
-struct Seat {
+struct Entry {
     /// It was refused once, and wants messages.
     listens: bool,
-    /// Its latest question left its name at the node.
+    /// Its latest request registered its name at the node.
     registered: bool,
-    /// A message came, or may have been missed, since it last began to ask.
+    /// A message came, or may have been missed, since it sent its latest request.
     woken: bool,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 impl Waiters {
@@ -91,53 +92,53 @@ impl Waiters {
         [&self.process, token, adds].concat()
     }
 
-    /// Takes a seat for a call that asks with this token. Several may have the same one.
+    /// Enters a call that asks with this token. Several calls may have the same token.
     pub(crate) fn join(self: &Arc<Self>, token: [u8; Token::LEN]) -> Waiter {
-        let place = (token, self.numbers.fetch_add(1, Ordering::Relaxed));
-        self.lock().seats.insert(place, Seat::default());
+        let id = (token, self.numbers.fetch_add(1, Ordering::Relaxed));
+        self.lock().entries.insert(id, Entry::default());
         Waiter {
             waiters: Arc::clone(self),
-            place,
+            id,
         }
     }
 
-    /// Whether the question that is asked with this token leaves a name.
+    /// Whether the request that is sent with this token registers a name.
     pub(crate) fn registers(&self, token: [u8; Token::LEN]) -> bool {
         let state = self.lock();
-        let mut seats = state.seats.range((token, 0)..=(token, u64::MAX));
-        seats.any(|(_, seat)| seat.registered)
+        let mut entries = state.entries.range((token, 0)..=(token, u64::MAX));
+        entries.any(|(_, entry)| entry.registered)
     }
 
-    /// Takes in a message: the tokens of the waiters that are called.
+    /// Passes on a message: the tokens of the waiters to wake.
     pub(crate) fn message(&self, channel: &[u8], payload: &[u8]) {
         if channel.strip_prefix(CHANNEL) != Some(&self.process) {
             return;
         }
         let mut state = self.lock();
         for token in payload.as_chunks::<{ Token::LEN }>().0 {
-            let seats = state.seats.range_mut((*token, 0)..=(*token, u64::MAX));
-            seats.for_each(|(_, seat)| seat.wake());
+            let entries = state.entries.range_mut((*token, 0)..=(*token, u64::MAX));
+            entries.for_each(|(_, entry)| entry.wake());
         }
     }
 
-    /// Takes in that from now on messages arrive.
+    /// Notes that messages arrive from now on.
     pub(crate) fn confirm(&self) {
         let mut state = self.lock();
         state.is_confirmed = true;
-        for seat in state.seats.values_mut() {
-            seat.registered = false;
-            if seat.listens {
-                seat.wake();
+        for entry in state.entries.values_mut() {
+            entry.registered = false;
+            if entry.listens {
+                entry.wake();
             }
         }
     }
 
-    /// Takes in that messages may be missed from now on.
+    /// Notes that messages may be missed from now on.
     pub(crate) fn interrupt(&self) {
         self.lock().interrupt();
     }
 
-    /// The same, but only if no waiter wants messages and none has wanted them since the count was that. Returns whether it is so.
+    /// The same, but only if no waiter wants messages and none has come since `arrivals` was read. Returns whether that is so.
     pub(crate) fn interrupt_if_deserted(&self, arrivals: u64) -> bool {
         let mut state = self.lock();
         let deserted = state.is_deserted() && state.arrivals == arrivals;
@@ -147,7 +148,7 @@ impl Waiters {
         deserted
     }
 
-    /// Ends the service if no waiter wants messages; returns whether it ends.
+    /// Notes that no task subscribes any more, if no waiter wants messages. Returns whether that is so.
     pub(crate) fn close_if_deserted(&self) -> bool {
         let mut state = self.lock();
         let deserted = state.is_deserted();
@@ -157,7 +158,7 @@ impl Waiters {
         deserted
     }
 
-    /// Ends the service. Waiters are left to their timers.
+    /// Notes that no task subscribes any more. Waiters have their timers.
     pub(crate) fn close(&self) {
         self.lock().close();
     }
@@ -196,8 +197,8 @@ impl State {
 
     fn interrupt(&mut self) {
         self.is_confirmed = false;
-        for seat in self.seats.values_mut() {
-            seat.registered = false;
+        for entry in self.entries.values_mut() {
+            entry.registered = false;
         }
     }
 
@@ -207,64 +208,64 @@ impl State {
     }
 }
 
-impl Seat {
+impl Entry {
     fn wake(&mut self) {
         self.woken = true;
-        self.bell.notify_one();
+        self.notify.notify_one();
     }
 }
 
-/// One call that may wait. Dropping it gives up its seat.
+/// One call that may wait, until it is dropped.
 pub(crate) struct Waiter {
     waiters: Arc<Waiters>,
-    place: ([u8; Token::LEN], u64),
+    id: ([u8; Token::LEN], u64),
 }
 
 impl Waiter {
-    /// Notes that the call was refused, and wants messages from now on. Returns true if no task subscribes yet: the caller then
-    /// has to start one.
+    /// Notes that the call was refused and wants messages from now on. Returns true if no task subscribes yet: the caller must then
+    /// start one.
     pub(crate) fn listen(&self) -> bool {
         let mut state = self.waiters.lock();
         let state = &mut *state;
-        let Some(seat) = state.seats.get_mut(&self.place) else {
+        let Some(entry) = state.entries.get_mut(&self.id) else {
             return false;
         };
-        if std::mem::replace(&mut seat.listens, true) {
+        if std::mem::replace(&mut entry.listens, true) {
             return false;
         }
         state.arrivals += 1;
         state.listening += 1;
-        if state.is_confirmed && !seat.registered {
-            // Confirmed while it asked for the first time.
-            seat.wake();
+        if state.is_confirmed && !entry.registered {
+            // The subscription was confirmed during its first request.
+            entry.wake();
         }
         !std::mem::replace(&mut state.is_served, true)
     }
 
-    /// Whether its latest question left its name, and messages arrive.
+    /// Whether its latest request registered its name, and messages arrive.
     pub(crate) fn is_registered(&self) -> bool {
-        let seats = &self.waiters.lock().seats;
-        seats.get(&self.place).is_some_and(|seat| seat.registered)
+        let entries = &self.waiters.lock().entries;
+        entries.get(&self.id).is_some_and(|entry| entry.registered)
     }
 
-    /// Waits until this waiter shall ask.
+    /// Waits until this waiter is woken.
     pub(crate) async fn woken(&self) {
         loop {
-            let bell = match self.waiters.lock().seats.get(&self.place) {
-                Some(seat) if seat.woken => return,
-                Some(seat) => Arc::clone(&seat.bell),
+            let notify = match self.waiters.lock().entries.get(&self.id) {
+                Some(entry) if entry.woken => return,
+                Some(entry) => Arc::clone(&entry.notify),
                 None => return,
             };
-            bell.notified().await;
+            notify.notified().await;
         }
     }
 
-    /// Notes that a question is about to be sent. It leaves the waiter's name if messages arrive.
+    /// Notes that a request is about to be sent. It registers the waiter's name if messages arrive.
     pub(crate) fn asks(&self) {
         let mut state = self.waiters.lock();
         let is_confirmed = state.is_confirmed;
-        if let Some(seat) = state.seats.get_mut(&self.place) {
-            (seat.registered, seat.woken) = (is_confirmed, false);
+        if let Some(entry) = state.entries.get_mut(&self.id) {
+            (entry.registered, entry.woken) = (is_confirmed, false);
         }
     }
 }
@@ -273,9 +274,9 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         let mut state = self.waiters.lock();
         if state
-            .seats
-            .remove(&self.place)
-            .is_some_and(|seat| seat.listens)
+            .entries
+            .remove(&self.id)
+            .is_some_and(|entry| entry.listens)
         {
             state.listening -= 1;
             if state.is_deserted() {
@@ -306,7 +307,7 @@ mod tests {
     }
 
     fn is_woken(waiter: &Waiter) -> bool {
-        waiter.waiters.lock().seats[&waiter.place].woken
+        waiter.waiters.lock().entries[&waiter.id].woken
     }
 
     fn call(waiters: &Waiters, names: &[u8]) {
@@ -333,18 +334,18 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_ends_with_a_later_question_only() {
+    fn a_wake_up_ends_with_a_later_request_only() {
         let waiters = waiters();
         let waiter = join(&waiters, b'a');
         call(&waiters, b"a");
         waiter.asks();
         assert!(!is_woken(&waiter));
         call(&waiters, b"a");
-        assert!(is_woken(&waiter), "during the question");
+        assert!(is_woken(&waiter), "during the request");
     }
 
     #[test]
-    fn a_name_is_left_only_while_messages_arrive() {
+    fn a_name_is_registered_only_while_messages_arrive() {
         let waiters = waiters();
         let waiter = join(&waiters, b'a');
         assert!(!waiters.registers(token(b'a')));
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmation_during_the_first_question_is_not_missed() {
+    fn a_confirmation_during_the_first_request_is_not_missed() {
         let waiters = waiters();
         let waiter = waiters.join(token(b'a'));
         waiter.asks();
@@ -388,7 +389,7 @@ mod tests {
         drop(second);
         assert!(
             !waiters.interrupt_if_deserted(1),
-            "another one came meanwhile"
+            "another waiter came meanwhile"
         );
         assert!(waiters.lock().is_confirmed);
         assert!(waiters.interrupt_if_deserted(2) && !waiters.lock().is_confirmed);

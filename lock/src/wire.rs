@@ -1,4 +1,5 @@
-//! What the core asks of a Redis client library: one command, one answer. An adapter implements
+//! What the core asks of a Redis client library: one command, one answer. Not part of the stable API until there is a second
+//! adapter. An adapter implements
 //! [`Endpoint`] and [`Wire`]; the one for the `redis` crate is behind
 //! the feature `redis`, which is on by default.
 

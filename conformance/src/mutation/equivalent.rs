@@ -62,13 +62,13 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         SAME_END,
     ),
     same(
-        "Gives back a lock that is still ours, or lets",
+        "Releases a lock that this token holds, or lets",
         "if tonumber(ARGV[2]) > 0 then",
         "`>=` for `>`",
         ENDS_NOW,
     ),
     same(
-        "Gives back a lock that is still ours, or lets",
+        "Releases a lock that this token holds, or lets",
         "if tonumber(ARGV[2]) > 0 then",
         "`true` for `tonumber(ARGV[2]) > 0`",
         ENDS_NOW,
@@ -111,7 +111,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         HIGHER,
     ),
     same(
-        "Takes a lock that may already be ours, or a place",
+        "Takes a lock, which this token may already hold, or a place",
         "dead = alive < now",
         "`<=` for `<`",
         MILLISECOND,
@@ -142,13 +142,13 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         SPREAD,
     ),
     same(
-        "Gives back a lock that is still ours, or lets",
+        "Releases a lock that this token holds, or lets",
         "if held or waited and not holder then",
         "`true` for `held or waited and not holder`",
         ONE_MORE_LOOK,
     ),
     same(
-        "Gives back a lock that is still ours, or lets",
+        "Releases a lock that this token holds, or lets",
         "if held or waited and not holder then",
         "`or` for `and`",
         ONE_MORE_LOOK,
@@ -174,7 +174,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "the argument is 0 or more than a second",
     ),
     same(
-        "Gives back a write lock",
+        "Releases a write lock",
         "if held or not holder and (waited or called) then",
         "`true` for `held or not holder and (waited or called)`",
         IN_VAIN,

@@ -112,7 +112,7 @@ impl Subject for Ours {
         let lock = lock.lease(lease).watchdog(self.watchdog);
         let lock = lock.reply_timeout(host.request_timeout());
         Ok(OurLock {
-            lock: lock.max_poll_interval(lease / POLLS_PER_LEASE).build(),
+            lock: lock.max_poll_interval(lease / POLLS_PER_LEASE).build()?,
             host: host.clone(),
             lease,
         })

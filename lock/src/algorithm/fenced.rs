@@ -1,4 +1,4 @@
-//! The mutex on one node with a number that grows from grant to grant, minted by the script that
+//! The mutex on one node with a fencing token that grows from grant to grant, minted by the script that
 //! takes the lock: `max(last + 1, server time in microseconds)`.
 
 use super::{beside, script_set::ScriptSet, single, waiters_key};
@@ -7,7 +7,7 @@ use std::{sync::LazyLock, time::Duration};
 
 static ACQUIRE: LazyLock<Script> = script!("now.lua", "ask.lua", "mint.lua", "fenced/acquire.lua");
 
-/// For how long the last number is kept. After that the server's clock alone makes them grow, as it
+/// For how long the last fencing token is kept. After that the server's clock alone makes them grow, as it
 /// also does after a loss of data.
 pub(crate) const LAST_KEPT: Duration = Duration::from_secs(24 * 3600);
 

@@ -1,5 +1,5 @@
-//! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
-//! is an [`Acquisition`]. Waiting, guards and watchdogs work on acquisitions and are the same for all of them.
+//! The algorithms, one file each. An algorithm decides which commands one acquisition sends to Redis; it
+//! is an [`Acquisition`]. Waiting, guards and watchdogs work on acquisitions and are the same for all algorithms.
 
 pub(crate) mod around;
 pub(crate) mod fair;
@@ -42,21 +42,21 @@ pub(crate) trait Acquisition: Send + Sync + 'static {
     fn acquire(&self, lease: Lease, until: Duration) -> BoxFuture<'_, Attempt>;
 
     /// Asks for a longer lease. Returns the moment before the request left, or nothing if the lock
-    /// is not ours any more.
+    /// does not belong to this acquisition any more.
     fn extend(
         &self,
         lease: Lease,
         until: Duration,
     ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>>;
 
-    /// Gives the lock back; false if it was not ours any more.
+    /// Gives the lock back; false if it did not belong to this acquisition any more.
     fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>>;
 
     /// Removes whatever may stand or may yet arrive of this acquisition; tries again until that is
     /// done or until the time is over. Returns [`is_settled`](Self::is_settled).
     fn settle(&self, until: Duration) -> BoxFuture<'_, bool>;
 
-    /// Takes over a grant that another process was given. Nothing is asked; the next thing is to extend it.
+    /// Takes over a grant of another process. Sends nothing; the caller extends the lease next.
     fn adopt(&self, fence: Option<FencingToken>);
 
     /// Leaves the grant to another process: from here nothing more is sent for it.
@@ -71,7 +71,7 @@ pub(crate) trait Acquisition: Send + Sync + 'static {
     /// Whether the lock was granted and is not known to be gone.
     fn may_stand(&self) -> bool;
 
-    /// Whether it must not be asked again: whoever still wants the lock makes a new acquisition and drops this one.
+    /// Whether it must not be asked again: a call that still wants the lock makes a new acquisition and drops this one.
     fn is_spent(&self) -> bool {
         false
     }
@@ -79,10 +79,10 @@ pub(crate) trait Acquisition: Send + Sync + 'static {
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
 
-    /// Waits until somebody else may have changed what this grant consists of; forever where that is not watched.
+    /// Waits until another client may have changed a key of this grant; forever where the keys are not tracked.
     fn changed(&self) -> BoxFuture<'_, ()>;
 
-    /// Takes a seat for a call that may wait, before it asks; nothing where no message can say that the lock is free.
+    /// Enters a call that may wait, before it asks; nothing where no message can say that the lock is free.
     fn join(&self) -> Option<Waiter> {
         None
     }
@@ -99,7 +99,7 @@ pub(crate) trait Acquisition: Send + Sync + 'static {
 pub(crate) enum Attempt {
     /// Granted; counts from the moment before the request left.
     Granted { sent: Duration },
-    /// Another one holds it, for so long if that is known.
+    /// Another acquisition holds it, for so long if that is known.
     Refused { holder_ttl: Option<Duration> },
     /// No answer, or an error; the error says whether the request may have been executed.
     Failed(NodeError),

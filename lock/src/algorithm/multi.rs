@@ -1,9 +1,9 @@
 //! Several mutexes of one node, taken by one script: all of them or none. Each is the key of an ordinary mutex.
 //!
-//! With numbers, each key also has the counter that a fenced mutex of that key has. A grant raises the counters of all its
-//! keys to one number, above each of them, in the script that takes the locks. So whatever two grants have a key in
-//! common, also one of several keys and one of that key alone, the later one found the number of the earlier
-//! one, or a higher one, at that key, and has a higher one itself. Grants without a common key are not ordered.
+//! With fencing tokens, each key also has the counter that a fenced mutex of that key has. The script that takes the locks raises the
+//! counters of all keys to one token above each of them. If two grants have a key in common, the later one finds the token of the
+//! earlier one, or a higher one, at that key, and has a higher one itself. That holds for grants of several keys and of one.
+//! Grants without a common key are not ordered.
 
 use super::{beside, fenced, millis, number, script_set::ScriptSet, waiters_key};
 use crate::script::{Script, script};
@@ -58,7 +58,7 @@ pub(crate) fn scripts(keys: &[Vec<u8>]) -> ScriptSet {
     }
 }
 
-/// The same with numbers.
+/// The same with fencing tokens.
 pub(crate) fn fenced_scripts(keys: &[Vec<u8>]) -> ScriptSet {
     let mut scripts = scripts(keys);
     scripts

@@ -16,6 +16,13 @@ static RELEASE_READ: LazyLock<Script> = script!(
     "read/readers.lua",
     "read/release.lua"
 );
+static DOWNGRADE: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "read/call.lua",
+    "read/readers.lua",
+    "read/downgrade.lua"
+);
 static WRITE: LazyLock<Script> = script!(
     "now.lua",
     "ask.lua",
@@ -44,6 +51,14 @@ pub(crate) fn read(key: &[u8]) -> ScriptSet {
         acquire: &READ,
         extend: &EXTEND_READ,
         release: &RELEASE_READ,
+    }
+}
+
+/// A read lock that is asked for with the token of a writer, and takes its place.
+pub(crate) fn downgraded(key: &[u8]) -> ScriptSet {
+    ScriptSet {
+        acquire: &DOWNGRADE,
+        ..read(key)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every node has its own [`Scripted`] acquisition with the same token, which remembers what it may have left there. A
 //! round that found no quorum is the last one of its token: it is released everywhere, also where no
-//! answer came, and who asks again does so under a new token, which a late release cannot hit.
+//! answer came. The next round has a new token, which a late release cannot hit.
 
 mod ask;
 mod identity;
@@ -20,10 +20,9 @@ use crate::{
     token::{FencingToken, Token},
 };
 use ask::Asked;
+use futures_util::{FutureExt as _, StreamExt as _, future::select_all};
 use std::{
-    future::poll_fn,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
-    task::Poll,
     time::Duration,
 };
 
@@ -108,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Asks the nodes that are not known yet which servers they are. That holds up nobody: no vote waits for it longer
+    /// Asks the nodes that are not known yet which servers they are. No vote waits for it longer
     /// than for a slow node.
     fn identify(self: &Arc<Self>, until: Duration) -> Asked<()> {
         let limit = self.limit(until);
@@ -139,8 +138,8 @@ impl Shared {
             .collect()
     }
 
-    /// Waits for answers until `enough` of them are yes; and then for the others, but not much longer than
-    /// it took: a node that is down shall not hold up anybody, and one that is a little slower shall
+    /// Waits for answers until `enough` of them are yes. Then it waits for the other nodes, but not much longer than
+    /// it took so far: a node that is down must not delay the call, and a slightly slower node must
     /// be counted. Returns those that said yes and those that said no, and the first error.
     async fn tally(&self, asked: &mut Asked<Answer>, enough: usize) -> Tally {
         let begun = self.env.now();
@@ -169,8 +168,12 @@ impl Shared {
         let (mut granted, mut failed) = (0, 0);
         let (mut ttls, mut cause) = (Vec::new(), None);
         let mut patience = Duration::MAX;
-        while let Some(Some(attempt)) =
-            within(&*self.env, patience, asked.next_beside(&mut identified)).await
+        while let Some(Some(attempt)) = within(
+            &*self.env,
+            patience,
+            ask::next_beside(&mut asked, &mut identified),
+        )
+        .await
         {
             match attempt {
                 Attempt::Granted { .. } => granted += 1,
@@ -279,7 +282,7 @@ impl Shared {
 
     /// Lets the slower nodes hear of an extension as well, unless the lock is given back.
     fn finish(self: &Arc<Self>, mut asked: Asked<Answer>) {
-        if asked.len() == 0 {
+        if asked.is_empty() {
             return;
         }
         let shared = Arc::clone(self);
@@ -352,7 +355,7 @@ impl Acquisition for Redlock {
                 let tally = tokio::select! {
                     biased;
                     tally = shared.tally(&mut asked, shared.quorum()) => tally,
-                    // With one node more there may be a quorum, whoever is silent.
+                    // With one node more there may be a quorum.
                     () = shared.grown.after(grown) => continue,
                 };
                 break (sent, asked, tally);
@@ -417,19 +420,8 @@ impl Acquisition for Redlock {
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {
-        let mut nodes: Vec<_> = self
-            .shared
-            .nodes
-            .iter()
-            .map(|node| node.changed())
-            .collect();
-        Box::pin(poll_fn(move |cx| {
-            let mut changed = nodes.iter_mut().map(|node| node.as_mut().poll(cx));
-            if changed.any(|change| change.is_ready()) {
-                return Poll::Ready(());
-            }
-            Poll::Pending
-        }))
+        let changes = self.shared.nodes.iter().map(|node| node.changed());
+        Box::pin(select_all(changes).map(drop))
     }
 
     /// Independent nodes have no replicas that matter.

@@ -10,11 +10,11 @@ use crate::{node::Call, script::Script, token::Token};
 pub(crate) struct ScriptSet {
     /// The first one is the name of the lock. In a cluster all of them are in one slot.
     pub(crate) keys: Vec<Vec<u8>>,
-    /// How many of the first keys say who holds the lock.
+    /// How many of the first keys name the holders of the lock.
     pub(crate) holders: usize,
     /// What the kind adds to the name of a waiter.
     pub(crate) adds: Vec<u8>,
-    /// Whether `acquire` and `extend` end with a read of the `holders`, so that changes by others can be told.
+    /// Whether `acquire` and `extend` end with a read of the `holders`, so that the node tells of changes by other clients.
     pub(crate) watched: bool,
     /// What all three scripts get besides the token and the lease.
     pub(crate) args: Vec<Vec<u8>>,
@@ -25,9 +25,9 @@ pub(crate) struct ScriptSet {
     /// Replies `OK`, or `[OK, fencing token]`; or for how many ms the holder may stay, -1 if that is not
     /// known.
     pub(crate) acquire: &'static Script,
-    /// Replies 1, or 0 if the lock is not ours any more.
+    /// Replies 1, or 0 if this acquisition does not hold the lock any more.
     pub(crate) extend: &'static Script,
-    /// Replies 1, or 0 if the lock was not ours any more. Ends the wait too, and calls the waiters that can be served now.
+    /// Replies 1, or 0 if this acquisition did not hold the lock any more. Ends the wait too, and wakes the waiters that can be served now.
     pub(crate) release: &'static Script,
 }
 

@@ -1,6 +1,6 @@
 //! What arrives unasked on connections of the `redis` crate: RESP3 pushes and messages of a `PubSub`.
 
-use super::{Connected, Connector, failed};
+use super::failed;
 use crate::{
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
@@ -8,12 +8,12 @@ use crate::{
 };
 use futures_util::Stream;
 use redis::{
-    Msg, PushInfo, PushKind, RedisResult, Value,
-    aio::{ConnectionLike, PubSub, PubSubSink, PubSubStream},
+    Msg, PushInfo, PushKind, Value,
+    aio::{PubSub, PubSubSink, PubSubStream},
 };
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -38,40 +38,6 @@ impl Pushes for Received {
                 return Poll::Ready(Some(push(&message)));
             }
         }
-    }
-}
-
-/// A user's own connection whose pushes the user receives.
-pub(crate) struct Pushed<C> {
-    connection: C,
-    pushes: Mutex<Option<UnboundedReceiver<PushInfo>>>,
-}
-
-impl<C> Pushed<C> {
-    pub(crate) fn new(connection: C, pushes: UnboundedReceiver<PushInfo>) -> Self {
-        Self {
-            connection,
-            pushes: Mutex::new(Some(pushes)),
-        }
-    }
-}
-
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connector for Pushed<C> {
-    type Connection = C;
-
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<C>>> {
-        Box::pin(async {
-            let connected = Connected::new(self.connection.clone());
-            let mut pushes = self.pushes.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(match pushes.take() {
-                Some(pushes) => connected.pushes(pushes),
-                None => connected,
-            })
-        })
-    }
-
-    fn reconnects(&self) -> bool {
-        false
     }
 }
 

@@ -1,15 +1,15 @@
 //! The mutex that serves waiters in the order in which they came.
 
-use super::{FencedGuard, Kind, scripted, sealed::Sealed};
+use super::{
+    Asked, Kind,
+    sealed::{Fenceable, Sealed},
+};
 use crate::{
     algorithm::{Acquisition, fair},
     builder::LockBuilder,
-    core::Core,
     guard::Guard,
     lock::Lock,
     manager::LockManager,
-    options::Options,
-    token::Token,
 };
 use std::sync::Arc;
 
@@ -18,15 +18,16 @@ use std::sync::Arc;
 /// Made by [`LockManager::fair_mutex`]. What it guarantees about guards is what a [`Mutex`](crate::Mutex)
 /// guarantees, and the two exclude each other on the same key; a plain mutex does not queue.
 ///
-/// **Order.** First come, first served, by arrival at the server and on nobody's clock but the server's: holds for waiters
+/// **Order.** First come, first served, by arrival at the server and by the server's clock alone: holds for waiters
 /// that are alive. A waiter is alive as long as it asks again at least every second plus two
 /// [reply timeouts](LockBuilder::reply_timeout); all do that by themselves. Lost when the server loses
 /// the queue, or when its clock jumps ahead: the waiters then queue up anew.
 ///
 /// **Dead waiters** are skipped when their time is over, and a call that is cancelled or gives up leaves the
-/// queue at once. Who does not wait, with [`try_lock`](Lock::try_lock), is refused as long as others queue.
+/// queue at once. A call that does not wait, [`try_lock`](Lock::try_lock), is refused as long as other clients queue.
 ///
-/// **Cost.** As a mutex: one round trip each. A call that leaves the queue needs one more.
+/// **Cost.** As a mutex: one round trip each. A call that leaves the queue needs one more. Each release does a little more at the server,
+/// and a waiter that pauses holds up the waiters behind it until it counts as dead.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -35,7 +36,7 @@ use std::sync::Arc;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
 /// use std::time::Duration;
 ///
-/// let desk = locks.fair_mutex("desk").build();
+/// let desk = locks.fair_mutex("desk").build()?;
 /// let guard = desk.lock().await?;
 /// let first = tokio::spawn({ let desk = desk.clone(); async move { desk.lock().await } });
 /// tokio::time::sleep(Duration::from_secs(1)).await;
@@ -52,18 +53,10 @@ use std::sync::Arc;
 /// ```
 pub type FairMutex = Lock<Fair>;
 
-/// A [`FairMutex`] whose grants are numbered, as those of a [`FencedMutex`](crate::FencedMutex).
-pub type FencedFairMutex = Lock<FencedFair>;
-
 impl LockManager {
     /// Starts to build a mutex on `key` that serves waiters in the order in which they came.
     pub fn fair_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Fair> {
         LockBuilder::new(self.core(), key.as_ref(), Fair)
-    }
-
-    /// Starts to build a fair mutex on `key` whose grants are numbered.
-    pub fn fenced_fair_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<FencedFair> {
-        LockBuilder::new(self.core(), key.as_ref(), FencedFair)
     }
 }
 
@@ -75,38 +68,11 @@ impl Kind for Fair {
     type Guard = Guard;
 }
 
+impl Fenceable for Fair {}
+
 impl Sealed for Fair {
     #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        let scripts = fair::scripts(key, false);
-        scripted(core, scripts, options, token)
-    }
-}
-
-/// The kind of a [`FencedFairMutex`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FencedFair;
-
-impl Kind for FencedFair {
-    type Guard = FencedGuard;
-}
-
-impl Sealed for FencedFair {
-    #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        let scripts = fair::scripts(key, true);
-        scripted(core, scripts, options, token)
+    fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
+        asked.scripted(fair::scripts(asked.key, asked.fenced))
     }
 }

@@ -1,68 +1,84 @@
-//! The mutex whose grants are numbered.
+//! Locks whose grants carry fencing tokens.
 
-use super::{Kind, scripted, sealed::Sealed};
+use super::{Asked, Exclusive, Fenceable, Kind, sealed::Sealed};
 use crate::{
-    algorithm::{Acquisition, fenced},
-    builder::LockBuilder,
-    core::Core,
-    guard::Guard,
-    lock::Lock,
-    manager::LockManager,
-    options::Options,
-    release::Release,
-    token::{FencingToken, Token},
+    algorithm::Acquisition, builder::LockBuilder, guard::Guard, lock::Lock, release::Release,
+    token::FencingToken,
 };
 use std::{ops::Deref, sync::Arc};
 
-/// A [`Mutex`](crate::Mutex) whose grants carry a growing number, by which a resource can refuse who is outdated.
+/// The kind of a lock of the kind `K` whose grants carry fencing tokens.
 ///
-/// Made by [`LockManager::fenced_mutex`](crate::LockManager::fenced_mutex). What it guarantees about guards is what a
-/// [`Mutex`](crate::Mutex) guarantees; with a resource that follows the rule of [`FencingToken`], *accesses* exclude each
-/// other too, even those of a holder that was paused and does not know that its lease is over.
+/// Made by [`LockBuilder::fenced`]. What such a lock guarantees about guards is what a lock of the kind `K` guarantees. With a
+/// resource that follows the rule of [`FencingToken`], *accesses* exclude each other too, even those of a holder that was
+/// paused and does not know that its lease is over.
 ///
-/// **The number grows** from grant to grant. It survives the loss of its counter (failover, restart, eviction) unless
+/// **The token grows** from grant to grant of one key. It survives the loss of its counter (failover, restart, eviction) unless
 /// the server's clock is then behind by more than the time since the last grant.
+///
+/// * *Several keys*: one token for all of them. It grows among all grants that have a key in common: each key keeps its last
+///   token, and a grant raises all of its keys to one token above theirs. Grants without a common key exclude nothing, and their
+///   tokens have no order: there must be a key that all programs lock that access one resource.
+/// * *[`RwLock`](crate::RwLock)*: the grants of writers carry tokens, those of readers do not.
+/// * *[`RedlockMutex`](crate::RedlockMutex)*: the token is one more than the highest that any node of the quorum has seen. The lock is
+///   granted only when a quorum has stored it, so the next quorum, which shares a node with this one, goes on from there. That takes one
+///   more request to each node.
+///
+/// **Cost.** None, but for a `RedlockMutex`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-/// let lock = locks.fenced_mutex("order:17").build();
-/// let first = lock.try_lock().await?;
-/// let number = first.fencing_token();
-/// let _ = first.release().await;
-/// assert!(lock.try_lock().await?.fencing_token() > number);
+/// let guard = locks.multi_key_mutex(["account:1", "account:2"])?.fenced().build()?.try_lock().await?;
+/// let first = guard.fencing_token();
+/// let _ = guard.release().await;
+///
+/// let guard = locks.multi_key_mutex(["account:2", "account:3"])?.fenced().build()?.try_lock().await?;
+/// assert!(guard.fencing_token() > first);
+/// assert!(locks.mutex("account:1").fenced().build()?.try_lock().await?.fencing_token() > first);
 /// # Ok(())
 /// # }
 /// ```
-pub type FencedMutex = Lock<Fenced>;
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fenced<K>(pub(super) K);
 
-impl LockManager {
-    /// Starts to build a mutex on `key` whose grants are numbered.
-    pub fn fenced_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Fenced> {
-        LockBuilder::new(self.core(), key.as_ref(), Fenced)
+/// A [`Mutex`](crate::Mutex) whose grants carry fencing tokens; see [`Fenced`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+/// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+/// let lock = locks.mutex("order:17").fenced().build()?;
+/// let first = lock.try_lock().await?;
+/// let token = first.fencing_token();
+/// let _ = first.release().await;
+/// assert!(lock.try_lock().await?.fencing_token() > token);
+/// # Ok(())
+/// # }
+/// ```
+pub type FencedMutex = Lock<Fenced<Exclusive>>;
+
+impl<K: Fenceable> LockBuilder<K> {
+    /// Gives each grant a fencing token, by which a resource can refuse outdated holders; see [`Fenced`].
+    pub fn fenced(self) -> LockBuilder<Fenced<K>> {
+        self.map_kind(Fenced)
     }
 }
 
-/// The kind of a [`FencedMutex`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Fenced;
-
-impl Kind for Fenced {
+impl<K: Kind + Fenceable> Kind for Fenced<K> {
     type Guard = FencedGuard;
 }
 
-impl Sealed for Fenced {
+impl<K: Kind + Fenceable> Sealed for Fenced<K> {
     #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        scripted(core, fenced::scripts(key), options, token)
+    fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
+        self.0.acquisition(Asked {
+            fenced: true,
+            ..asked
+        })
     }
 }
 
@@ -71,14 +87,14 @@ impl Sealed for Fenced {
 #[derive(Debug)]
 pub struct FencedGuard {
     guard: Guard,
-    number: FencingToken,
+    token: FencingToken,
 }
 
 impl FencedGuard {
-    /// Returns the number of this grant, to be sent along with every access to the resource.
+    /// Returns the fencing token of this grant, to be sent along with every access to the resource.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.number
+        self.token
     }
 
     /// Gives the lock back; as [`Guard::release`].
@@ -89,10 +105,10 @@ impl FencedGuard {
 
 impl From<Guard> for FencedGuard {
     fn from(guard: Guard) -> Self {
-        // The scripts of this kind grant nothing without a number; zero is refused by every resource that
+        // The scripts of these kinds grant nothing without a fencing token; zero is refused by every resource that
         // has seen one.
-        let number = guard.fence().unwrap_or_default();
-        Self { guard, number }
+        let token = guard.fence().unwrap_or_default();
+        Self { guard, token }
     }
 }
 

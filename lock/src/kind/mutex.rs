@@ -1,15 +1,15 @@
 //! The mutex on one node.
 
-use super::{Kind, scripted, sealed::Sealed};
+use super::{
+    Asked, Kind,
+    sealed::{Fenceable, Sealed},
+};
 use crate::{
-    algorithm::{Acquisition, single},
+    algorithm::{Acquisition, fenced, single},
     builder::LockBuilder,
-    core::Core,
     guard::Guard,
     lock::Lock,
     manager::LockManager,
-    options::Options,
-    token::Token,
 };
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// use redouble_lock::{LockError, LockManager, Release};
 ///
 /// let locks = LockManager::new(connection);
-/// let lock = locks.mutex("order:17").build();
+/// let lock = locks.mutex("order:17").build()?;
 ///
 /// let guard = lock.try_lock().await?;
 /// assert_eq!(lock.try_lock().await.unwrap_err(), LockError::Contended);
@@ -58,6 +58,8 @@ impl Kind for Exclusive {
     type Guard = Guard;
 }
 
+impl Fenceable for Exclusive {}
+
 impl AsRef<Self> for Guard {
     fn as_ref(&self) -> &Self {
         self
@@ -66,13 +68,11 @@ impl AsRef<Self> for Guard {
 
 impl Sealed for Exclusive {
     #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        scripted(core, single::scripts(key), options, token)
+    fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
+        let key = asked.key;
+        asked.scripted(match asked.fenced {
+            false => single::scripts(key),
+            true => fenced::scripts(key),
+        })
     }
 }

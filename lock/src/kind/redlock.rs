@@ -1,6 +1,9 @@
 //! The mutex on several independent nodes.
 
-use super::{FencedGuard, Kind, sealed::Sealed};
+use super::{
+    Asked, Kind,
+    sealed::{Fenceable, Sealed},
+};
 use crate::{
     algorithm::{
         self, Acquisition, around, fenced, redlock::Identities, scripted::Scripted, single,
@@ -11,18 +14,17 @@ use crate::{
     guard::Guard,
     lock::Lock,
     manager::LockManager,
-    options::Options,
-    token::Token,
 };
 use std::{fmt, sync::Arc, time::Duration};
 
-/// A mutex on several independent Redis nodes, held by whoever has more than half of them.
+/// A mutex on several independent Redis nodes, granted by more than half of them.
 ///
 /// Made by [`Redlock::mutex`].
 ///
 /// **Guarantee.** No two guards of one key are valid at the same time: holds as with a [`Mutex`](crate::Mutex), and
 /// while nodes forget the lock too, as long as more than half of all nodes still have it: with five
-/// nodes, two may forget a lock that all five granted, none one that three granted. Lost when more forget it while its
+/// nodes, two may forget a lock that all five granted, and none may forget a lock that three granted. A node that restarts without its
+/// data must stay away from clients for one lease. Lost when more forget it while its
 /// lease runs (restart without data, eviction, a clock that jumps ahead). Nodes must not replicate each
 /// other, and no two managers may lead to the same server, also not to two of its databases: where the servers tell their
 /// `run_id` by INFO, attempts to lock then fail with [`NodeErrorKind::SameServer`](crate::NodeErrorKind::SameServer). A quorum is more than half of *all* nodes; an even number of them tolerates no more failures than the
@@ -52,7 +54,7 @@ use std::{fmt, sync::Arc, time::Duration};
 ///     managers.push(LockManager::new(server.connection().await?));
 ///     servers.push(server);
 /// }
-/// let lock = Redlock::new(managers)?.mutex("order:17").build();
+/// let lock = Redlock::new(managers)?.mutex("order:17").build()?;
 ///
 /// let _pause = servers[0].pause(); // one of three is silent
 /// let guard = lock.lock().await?;
@@ -62,13 +64,6 @@ use std::{fmt, sync::Arc, time::Duration};
 /// # }
 /// ```
 pub type RedlockMutex = Lock<Quorum>;
-
-/// A [`RedlockMutex`] whose grants are numbered, as those of a [`FencedMutex`](crate::FencedMutex).
-///
-/// The number is one more than the highest that any node of the quorum has seen, and the lock is granted only when a
-/// quorum has stored it: so the next quorum, which shares a node with this one, goes on from there. That
-/// takes one more request to each node.
-pub type FencedRedlockMutex = Lock<FencedQuorum>;
 
 /// Makes locks on several independent Redis nodes. Cheap to clone.
 #[derive(Clone)]
@@ -111,19 +106,14 @@ impl Redlock {
         LockBuilder::new(Arc::clone(&self.cores[0]), key.as_ref(), kind)
     }
 
-    /// Starts to build a mutex on `key`, on all nodes, whose grants are numbered.
-    pub fn fenced_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<FencedQuorum> {
-        let kind = FencedQuorum(self.clone());
-        LockBuilder::new(Arc::clone(&self.cores[0]), key.as_ref(), kind)
-    }
-
-    fn acquisition(
-        &self,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-        fenced: bool,
-    ) -> Arc<dyn Acquisition> {
+    fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
+        let Asked {
+            key,
+            options,
+            token,
+            fenced,
+            ..
+        } = asked;
         let by_default = (options.lease / 200).max(Duration::from_millis(5));
         let node_timeout = self.node_timeout.unwrap_or(by_default);
         let node_timeout = node_timeout.min(options.reply_timeout);
@@ -167,36 +157,11 @@ impl Kind for Quorum {
     type Guard = Guard;
 }
 
+impl Fenceable for Quorum {}
+
 impl Sealed for Quorum {
     #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        _core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        self.0.acquisition(key, options, token, false)
-    }
-}
-
-/// The kind of a [`FencedRedlockMutex`].
-#[derive(Clone, Debug)]
-pub struct FencedQuorum(Redlock);
-
-impl Kind for FencedQuorum {
-    type Guard = FencedGuard;
-}
-
-impl Sealed for FencedQuorum {
-    #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        _core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        self.0.acquisition(key, options, token, true)
+    fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
+        self.0.acquisition(asked)
     }
 }

@@ -1,17 +1,14 @@
 //! A bounded number of permits.
 
-use super::{Kind, scripted, sealed::Sealed};
+use super::{Asked, Kind, sealed::Sealed};
 use crate::{
     algorithm::{Acquisition, number, semaphore},
     builder::LockBuilder,
-    core::Core,
     error::LockError,
     guard::Guard,
     lock::Lock,
     manager::LockManager,
     operator::senseless,
-    options::Options,
-    token::Token,
     wire::Reply,
 };
 use std::sync::Arc;
@@ -22,10 +19,10 @@ use std::sync::Arc;
 /// gives them back. [`permits`](Self::permits) makes a lock of them, with a time limit for the wait and all else that a lock has.
 ///
 /// **Guarantee.** The permits of all valid guards of one key are never more than there are: holds and is lost as with a
-/// [`Mutex`](crate::Mutex), as long as all programs say the same number. Each holder has its own lease, so the permits
-/// of one that died are free when that is over, whatever the others do.
+/// [`Mutex`](crate::Mutex), as long as all programs use the same capacity. Each holder has its own lease, so the permits
+/// of a dead holder are free when its lease ends, whatever the other holders do.
 ///
-/// **Order.** None: who wants many may wait for long while others who want few come and go.
+/// **Order.** None: a client that wants many permits may wait for long while other clients take and release few.
 ///
 /// **Cost.** One round trip to take, one to give back. A request takes Redis O(log n) with n holders, also one that is refused.
 ///
@@ -34,7 +31,7 @@ use std::sync::Arc;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-/// let presses = locks.semaphore("presses", 3).build();
+/// let presses = locks.semaphore("presses", 3).build()?;
 ///
 /// let two = presses.try_acquire_many(2).await?;
 /// assert_eq!(presses.available_permits().await?, 1);
@@ -147,11 +144,15 @@ impl LockManager {
 
 impl LockBuilder<Capacity> {
     /// Makes the semaphore. Nothing is sent to Redis.
-    pub fn build(self) -> Semaphore {
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock`]s have them: [`LockError::InvalidLease`], [`LockError::InvalidPauses`].
+    pub fn build(self) -> Result<Semaphore, LockError> {
         let Capacity(capacity) = self.kind;
         let permits = 1;
-        let one = self.of_kind(Permits { capacity, permits }).build();
-        Semaphore { one, capacity }
+        let one = self.map_kind(|_| Permits { capacity, permits }).build()?;
+        Ok(Semaphore { one, capacity })
     }
 }
 
@@ -168,14 +169,7 @@ impl Kind for Permits {
 
 impl Sealed for Permits {
     #[expect(private_interfaces, reason = "sealed")]
-    fn acquisition(
-        &self,
-        core: &Arc<Core>,
-        key: &[u8],
-        options: &Options,
-        token: Token,
-    ) -> Arc<dyn Acquisition> {
-        let scripts = semaphore::scripts(key, self.capacity, self.permits);
-        scripted(core, scripts, options, token)
+    fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
+        asked.scripted(semaphore::scripts(asked.key, self.capacity, self.permits))
     }
 }

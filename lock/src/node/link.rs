@@ -142,7 +142,7 @@ impl Link {
         let answer = within(&*self.env, until, connection.call(command)).await;
         let Some(answer) = answer else {
             let error = NodeError::new(NodeErrorKind::TimedOut);
-            tracing::debug!(%error, "a request failed");
+            request_failed(&error);
             let silence = self.env.now().saturating_sub(connection.silent_since(sent));
             let kept_us = self.silence_us.load(Ordering::Relaxed);
             if silence >= Duration::from_micros(kept_us) {
@@ -152,7 +152,7 @@ impl Link {
         };
         connection.answered();
         if let Err(error) = &answer {
-            tracing::debug!(%error, "a request failed");
+            request_failed(error);
             if error.spoils_the_connection() {
                 self.suspect(connection);
             }
@@ -291,6 +291,10 @@ impl Drop for DialTask {
             self.ends(Err(NodeError::new(NodeErrorKind::Unreachable)));
         }
     }
+}
+
+fn request_failed(error: &NodeError) {
+    tracing::debug!(name: "lock.request_failed", target: "redouble_lock", %error, "a request failed");
 }
 
 /// Keys can only be watched over a connection that receives pushes.

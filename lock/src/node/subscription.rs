@@ -163,7 +163,7 @@ impl SubscriptionTask {
                 Ok(true) => failures = 0,
                 Ok(false) => return,
                 Err(error) if !error.is_transient() => {
-                    tracing::debug!(%error, "cannot subscribe: waiters ask from time to time");
+                    tracing::debug!(name: "lock.not_subscribed", target: "redouble_lock", %error, "cannot subscribe: waiters ask from time to time");
                     return;
                 }
                 Err(_) => {

@@ -1,4 +1,4 @@
--- How a client waits for a lock: its name stands in a sorted set, name -> the server's time in ms until which the waiter
+-- Registration of a waiter: its name is in a sorted set, name -> the server's time in ms until which the waiter
 -- counts as alive. Follows now.lua.
 -- ARGV[3] the name of the waiter, empty if no message would reach it   ARGV[4] for how many ms it counts as alive
 -- Adds the waiter to the set `waiters`, or keeps it there for longer.

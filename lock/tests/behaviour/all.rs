@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 fn mutex(server: &Arc<Server>, key: &str) -> Mutex {
-    locks(server).mutex(key).lease(LEASE).build()
+    locks(server).mutex(key).lease(LEASE).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]

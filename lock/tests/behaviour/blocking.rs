@@ -55,7 +55,7 @@ fn a_lock_from_beginning_to_end_and_no_thread_after_it() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let (_runtime, server) = server();
     let locks = locks(&server);
-    let lock = locks.adapt(locks.fenced_mutex(KEY).build());
+    let lock = locks.adapt(locks.mutex(KEY).fenced().build().unwrap());
     let guard = lock.try_lock().unwrap();
     assert!(guard.is_valid() && guard.fencing_token().get() > 0);
     assert_eq!(lock.try_lock().unwrap_err(), LockError::Contended);
@@ -84,7 +84,14 @@ fn threads_exclude_each_other_and_watchdogs_run_on() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let locks = locks(&server);
-                let lock = locks.adapt(locks.mutex(KEY).lease(lease).watchdog(true).build());
+                let lock = locks.adapt(
+                    locks
+                        .mutex(KEY)
+                        .lease(lease)
+                        .watchdog(true)
+                        .build()
+                        .unwrap(),
+                );
                 for _ in 0..10 {
                     let guard = lock.lock().unwrap();
                     assert!(!taken.swap(true, Ordering::Relaxed), "two at a time");
@@ -99,14 +106,21 @@ fn threads_exclude_each_other_and_watchdogs_run_on() {
     assert_eq!(rounds.load(Ordering::Relaxed), 40);
 
     let locks = locks(&server);
-    let lock = locks.adapt(locks.mutex(KEY).lease(lease).watchdog(true).build());
+    let lock = locks.adapt(
+        locks
+            .mutex(KEY)
+            .lease(lease)
+            .watchdog(true)
+            .build()
+            .unwrap(),
+    );
     let guard = lock.lock().unwrap();
     assert_eq!(guard.wait_until_lost(lease * 3), None);
     assert!(guard.is_valid());
     let pause = server.pause();
     assert_eq!(guard.wait_until_lost(lease * 3), Some(LossReason::Expired));
     pause.resume();
-    let other = locks.mutex("coupon:8").watchdog(true).build();
+    let other = locks.mutex("coupon:8").watchdog(true).build().unwrap();
     let other = locks.adapt(other).lock().unwrap();
     drop((guard, lock, locks));
     #[cfg(target_os = "linux")]

@@ -37,21 +37,26 @@ async fn stored(connection: &mut ClusterConnection, key: &str) -> Option<String>
 /// Takes a lock and gives it back, while the reply to request number `n` for it is lost.
 async fn take_and_give_back(cluster: &Deployment, locks: &LockManager, key: &str, n: u64) {
     let fault = lose_reply(cluster, key, n);
-    let lock = locks.mutex(key).reply_timeout(PATIENCE).build();
+    let lock = locks.mutex(key).reply_timeout(PATIENCE).build().unwrap();
     let guard = lock.try_lock().await.unwrap();
     guard.extend(Duration::from_secs(60)).await.unwrap();
     assert_eq!(guard.release().await, Release::Released, "{key}");
     drop(fault);
     let again = lock.try_lock().await.unwrap();
     assert_eq!(again.release().await, Release::Released);
-    let fenced = locks.fenced_mutex(key).reply_timeout(PATIENCE).build();
+    let fenced = locks
+        .mutex(key)
+        .fenced()
+        .reply_timeout(PATIENCE)
+        .build()
+        .unwrap();
     let fault = lose_reply(cluster, key, n);
     let first = fenced.try_lock().await.unwrap();
-    let number = first.fencing_token();
+    let fence = first.fencing_token();
     assert_eq!(first.release().await, Release::Released, "{key}");
     drop(fault);
     let second = fenced.try_lock().await.unwrap();
-    assert!(second.fencing_token() > number);
+    assert!(second.fencing_token() > fence);
     assert_eq!(second.release().await, Release::Released);
 }
 
@@ -77,6 +82,27 @@ async fn goes_round<K: Kind>(lock: &Lock<K>, seed: u64) {
     assert_eq!(guard.release().await, Release::Released, "seed {seed}");
 }
 
+#[tokio::test]
+async fn a_manager_of_a_cluster_connects_by_itself_and_is_woken() -> Test {
+    let cluster = Deployment::cluster(3, 0).await?;
+    let nodes = ClusterClient::builder(vec![cluster[MASTERS[0]].url()]);
+    let locks = LockManager::from_cluster(nodes).await?;
+    for key in ["coupon:1", "coupon:2", "coupon:3"] {
+        let lock = locks.mutex(key).reply_timeout(PATIENCE).build()?;
+        let guard = lock.try_lock().await?;
+        let waits = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.lock().await.map(drop) }
+        });
+        while locks.queue_length(key).await? == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(guard.release().await, Release::Released);
+        waits.await??;
+    }
+    Ok(())
+}
+
 /// Each kind of lock, with replies lost at all places of its life.
 #[tokio::test]
 async fn a_thousand_seeds_with_lost_replies() -> Test {
@@ -90,18 +116,28 @@ async fn a_thousand_seeds_with_lost_replies() -> Test {
         let lose = || lose().after(offset + 1).every(period);
         let fault = MASTERS.map(|name| cluster[name].inject(lose()));
         match seed % 9 {
-            0 | 1 => goes_round(&patient(locks.mutex(&key)).build(), seed).await,
-            2 => goes_round(&patient(locks.fenced_mutex(&key)).build(), seed).await,
-            3 => goes_round(&patient(locks.fenced_fair_mutex(&key)).build(), seed).await,
-            4 => goes_round(patient(locks.rw_lock(&key)).build().read(), seed).await,
-            5 => goes_round(patient(locks.rw_lock(&key)).build().fenced_write(), seed).await,
-            6 => goes_round(&patient(locks.semaphore(&key, 2)).build().permits(2)?, seed).await,
+            0 | 1 => goes_round(&patient(locks.mutex(&key)).build()?, seed).await,
+            2 => goes_round(&patient(locks.mutex(&key).fenced()).build()?, seed).await,
+            3 => goes_round(&patient(locks.fair_mutex(&key).fenced()).build()?, seed).await,
+            4 => goes_round(patient(locks.rw_lock(&key)).build()?.read(), seed).await,
+            5 => goes_round(patient(locks.rw_lock(&key).fenced()).build()?.write(), seed).await,
+            6 => {
+                goes_round(
+                    &patient(locks.semaphore(&key, 2)).build()?.permits(2)?,
+                    seed,
+                )
+                .await
+            }
             7 => {
                 let keys = [&key, &format!("{key}:b")];
-                goes_round(&patient(locks.fenced_multi_key_mutex(keys)?).build(), seed).await;
+                goes_round(
+                    &patient(locks.multi_key_mutex(keys)?.fenced()).build()?,
+                    seed,
+                )
+                .await;
             }
             _ => {
-                let told = patient(locks.mutex(&key)).metadata("worker 1").build();
+                let told = patient(locks.mutex(&key)).metadata("worker 1").build()?;
                 goes_round(&told, seed).await;
             }
         }
@@ -115,7 +151,7 @@ async fn a_lock_that_is_gone_is_lost_all_the_same() -> Test {
     let cluster = Deployment::cluster(3, 0).await?;
     let mut other = connection(&cluster, 16).await;
     let locks = LockManager::new(other.clone());
-    let guard = locks.mutex(KEY).reply_timeout(PATIENCE).build();
+    let guard = locks.mutex(KEY).reply_timeout(PATIENCE).build()?;
     let guard = guard.try_lock().await?;
     let mut delete = redis::cmd("DEL");
     let _: i64 = delete.arg(KEY).query_async(&mut other).await?;
@@ -165,7 +201,7 @@ async fn what_is_counted_is_counted_once() -> Test {
 async fn an_operator_learns_that_the_lock_was_taken_away() -> Test {
     let cluster = Deployment::cluster(3, 0).await?;
     let locks = LockManager::new(connection(&cluster, 16).await);
-    let lock = locks.mutex(KEY).reply_timeout(PATIENCE).build();
+    let lock = locks.mutex(KEY).reply_timeout(PATIENCE).build()?;
     // The first request for a script finds that the node does not know it.
     for n in [2, 1] {
         let guard = lock.try_lock().await?;
@@ -182,7 +218,7 @@ async fn an_operator_learns_that_the_lock_was_taken_away() -> Test {
 async fn a_redirect_that_the_connection_does_not_follow_was_not_executed() -> Test {
     let cluster = Deployment::cluster(3, 0).await?;
     let locks = LockManager::new(connection(&cluster, 0).await);
-    let lock = locks.mutex(KEY).reply_timeout(PATIENCE).build();
+    let lock = locks.mutex(KEY).reply_timeout(PATIENCE).build()?;
     let slot = Deployment::slot_of(KEY);
     let owner = || MASTERS.iter().find(|name| cluster[**name].exists(KEY));
     let mut guard = lock.try_lock().await?;

@@ -10,10 +10,7 @@ use redis::{
 use redouble::{Clock, Deployment, Loss, Server};
 use redouble_lock::{BoxFuture, Connected, Connector, LockManager, Release};
 use std::time::Duration;
-use tokio::{
-    sync::{Mutex, mpsc::unbounded_channel},
-    time::Instant,
-};
+use tokio::{sync::mpsc::unbounded_channel, time::Instant};
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
@@ -48,9 +45,9 @@ async fn until_listening(servers: &[&Server], count: i64) {
 
 /// Takes a lock, waits for it, and looks whether the waiter is woken.
 async fn works(locks: &LockManager, servers: &[&Server], wakes: bool) {
-    let lock = locks.fenced_mutex(KEY).build();
+    let lock = locks.mutex(KEY).fenced().build().unwrap();
     let guard = lock.try_lock().await.unwrap();
-    let number = guard.fencing_token();
+    let fence = guard.fencing_token();
     let waiter = tokio::spawn({
         let lock = lock.clone();
         async move {
@@ -73,7 +70,7 @@ async fn works(locks: &LockManager, servers: &[&Server], wakes: bool) {
         "{:?}",
         granted - freed
     );
-    assert!(guard.fencing_token() > number);
+    assert!(guard.fencing_token() > fence);
     guard.extend(Duration::from_secs(60)).await.unwrap();
     assert_eq!(guard.release().await, Release::Released);
     until_listening(servers, 0).await;
@@ -160,20 +157,6 @@ async fn a_cluster_client_with_and_without_pushes() -> Test {
     Ok(())
 }
 
-/// Finds the master anew for each connection.
-struct Sentinels(Mutex<SentinelClient>);
-
-impl Connector for Sentinels {
-    type Connection = MultiplexedConnection;
-
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
-        Box::pin(async {
-            let mut sentinels = self.0.lock().await;
-            Ok(Connected::new(sentinels.get_async_connection().await?))
-        })
-    }
-}
-
 #[tokio::test]
 async fn a_sentinel_client_follows_a_failover() -> Test {
     let builder = Deployment::builder().clock(Clock::Manual);
@@ -182,8 +165,8 @@ async fn a_sentinel_client_follows_a_failover() -> Test {
     // As a `String`, which each set of the client's features takes.
     let name = String::from("mymaster");
     let client = SentinelClient::build(urls.to_vec(), name, None, SentinelServerType::Master)?;
-    let locks = LockManager::builder(Sentinels(Mutex::new(client))).build();
-    let lock = locks.mutex(KEY).lease(Duration::from_secs(300)).build();
+    let locks = LockManager::from_sentinel(client);
+    let lock = locks.mutex(KEY).lease(Duration::from_secs(300)).build()?;
     let before = lock.try_lock().await?;
     assert!(group["master"].exists(KEY));
     group["master"].crash(Loss::Nothing);

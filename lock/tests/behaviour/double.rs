@@ -18,7 +18,7 @@ use std::{
 use tokio::{runtime::Handle, time::Instant};
 
 fn mutex(server: &Arc<Server>) -> Mutex {
-    locks(server).mutex(KEY).lease(LEASE).build()
+    locks(server).mutex(KEY).lease(LEASE).build().unwrap()
 }
 
 /// Tasks besides those of the server itself, of which there is one.
@@ -30,7 +30,7 @@ fn tasks() -> usize {
 async fn the_lock_is_not_blocked_by_its_own_ghost() -> Test {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
     let locks = LockManager::new(server.connection().await?);
-    let lock = locks.mutex(KEY).lease(LEASE).build();
+    let lock = locks.mutex(KEY).lease(LEASE).build()?;
     let lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
     let begun = Instant::now();
     let guard = lock.lock_timeout(Duration::from_secs(5)).await?;
@@ -117,7 +117,7 @@ async fn a_lock_that_the_server_forgot_is_neither_extended_nor_released_for_anot
 async fn a_manager_with_a_client_makes_its_own_connections_and_new_ones() -> Test {
     let server = Server::start().await?;
     let locks = LockManager::from_client(redis::Client::open(server.url())?).await?;
-    let lock = locks.mutex(KEY).build();
+    let lock = locks.mutex(KEY).build()?;
     let guard = lock.try_lock().await?;
     let _cut = server.inject(Disconnect::before_execution().key(KEY).nth(1));
     guard.extend(LEASE * 2).await?;
@@ -136,7 +136,7 @@ async fn the_loss_is_signalled_by_the_deadline_while_the_node_is_paused() -> Tes
             } else {
                 locks(&server)
             };
-            let lock = locks.mutex(KEY).lease(LEASE).watchdog(watchdog).build();
+            let lock = locks.mutex(KEY).lease(LEASE).watchdog(watchdog).build()?;
             let begun = Instant::now();
             let guard = lock.try_lock().await?;
             let pause = server.pause();
@@ -214,7 +214,7 @@ async fn a_watchdog_survives_single_failures() -> Test {
         .mutex(KEY)
         .lease(LEASE)
         .watchdog(true)
-        .build();
+        .build()?;
     let guard = lock.try_lock().await?;
     let _faults: Vec<_> = (0..10)
         .flat_map(|n| {
@@ -279,7 +279,8 @@ where
             .mutex(KEY)
             .lease(LEASE)
             .watchdog(true)
-            .build();
+            .build()
+            .unwrap();
         let guard = match hold {
             true => Some(lock.try_lock().await.unwrap()),
             false => None,
@@ -325,7 +326,7 @@ async fn nothing_is_left_of_a_call_that_is_cancelled() {
 async fn a_guard_may_be_dropped_on_any_thread() -> Test {
     let server = Server::start().await?;
     let locks = LockManager::new(server.connection().await?);
-    let lock = locks.mutex(KEY).lease(Duration::from_secs(600)).build();
+    let lock = locks.mutex(KEY).lease(Duration::from_secs(600)).build()?;
     let guard = lock.try_lock().await?;
     let elsewhere = std::thread::spawn(move || drop(guard));
     elsewhere.join().map_err(|_| "it panicked")?;

@@ -13,7 +13,7 @@ const QUEUE: &str = "{coupon:7}:queue";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn fair(server: &Arc<Server>) -> FairMutex {
-    locks(server).fair_mutex(KEY).lease(LEASE).build()
+    locks(server).fair_mutex(KEY).lease(LEASE).build().unwrap()
 }
 
 async fn queue(server: &Server) -> i64 {
@@ -55,7 +55,7 @@ async fn a_free_lock_is_taken_in_one_round_trip_and_without_a_queue() -> Test {
     let lock = fair(&server);
     let guard = lock.try_lock().await?;
     assert_eq!(keys(&server).await, [KEY]);
-    let plain = locks(&server).mutex(KEY).build();
+    let plain = locks(&server).mutex(KEY).build()?;
     assert_eq!(plain.try_lock().await.unwrap_err(), LockError::Contended);
     assert_eq!(lock.try_lock().await.unwrap_err(), LockError::Contended);
     assert_eq!(
@@ -193,18 +193,22 @@ async fn a_place_survives_lost_answers() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_in_the_order_of_the_queue() -> Test {
+async fn fencing_tokens_grow_in_the_order_of_the_queue() -> Test {
     let server = server().await;
-    let lock = locks(&server).fenced_fair_mutex(KEY).lease(LEASE).build();
+    let lock = locks(&server)
+        .fair_mutex(KEY)
+        .fenced()
+        .lease(LEASE)
+        .build()?;
     let first = lock.lock().await?;
-    let number = first.fencing_token();
+    let fence = first.fencing_token();
     let waiter = tokio::spawn({
         let lock = lock.clone();
         async move { lock.lock().await }
     });
     pass(Duration::from_millis(200)).await;
     assert_eq!(first.release().await, Release::Released);
-    assert!(waiter.await??.fencing_token() > number);
+    assert!(waiter.await??.fencing_token() > fence);
     Ok(())
 }
 
@@ -262,7 +266,7 @@ async fn the_order_holds_with_short_leases() -> Test {
     for lease_ms in [50, 300, 900] {
         let server = server().await;
         let lease = Duration::from_millis(lease_ms);
-        let fair = || locks(&server).fair_mutex(KEY).lease(lease).build();
+        let fair = || locks(&server).fair_mutex(KEY).lease(lease).build().unwrap();
         // Each holder dies with its lock.
         std::mem::forget(fair().try_lock().await?);
         let (served, mut order) = mpsc::unbounded_channel();

@@ -28,5 +28,6 @@ mod renewal;
 mod rig;
 mod scripts;
 mod semaphore;
+mod traces;
 mod tracking;
 mod wire;

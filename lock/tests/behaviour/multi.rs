@@ -3,8 +3,8 @@
 use super::rig::{LEASE, Test, ask, keys, locks, pass, server};
 use redouble::{Server, fault::Disconnect};
 use redouble_lock::{
-    FencedGuard, FencedMultiKeyMutex, FencingToken, Kind, Lock, LockError, LossReason,
-    MultiKeyMutex, Release,
+    Fenced, FencedGuard, FencingToken, Kind, Lock, LockError, LossReason, MultiKey, MultiKeyMutex,
+    Release,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -14,12 +14,13 @@ fn multi(server: &Arc<Server>, keys: &[&str]) -> MultiKeyMutex {
         .unwrap()
         .lease(LEASE)
         .build()
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_or_nothing() -> Test {
     let server = server().await;
-    let mutex = |key: &str| locks(&server).mutex(key).lease(LEASE).build();
+    let mutex = |key: &str| locks(&server).mutex(key).lease(LEASE).build().unwrap();
     let guard = multi(&server, &["b", "a", "c", "a"]).try_lock().await?;
     for key in ["a", "b", "c"] {
         assert_eq!(server.get(key).as_deref(), Some(guard.token().as_bytes()));
@@ -80,7 +81,7 @@ async fn the_loss_of_one_is_the_loss_of_all() -> Test {
         Err(LockError::Lost(LossReason::Gone))
     );
     assert!(keys(&server).await.is_empty(), "the others are given back");
-    let thief = locks(&server).mutex("b").build().try_lock().await?;
+    let thief = locks(&server).mutex("b").build()?.try_lock().await?;
     assert_eq!(guard.release().await, Release::AlreadyLost);
     pass(Duration::from_millis(1)).await;
     assert_eq!(keys(&server).await, ["b"]);
@@ -110,53 +111,60 @@ async fn extension_and_repetition() -> Test {
     Ok(())
 }
 
-fn fenced(server: &Arc<Server>, keys: &[&str]) -> FencedMultiKeyMutex {
-    let lock = locks(server).fenced_multi_key_mutex(keys).unwrap();
-    lock.lease(LEASE).build()
+fn fenced(server: &Arc<Server>, keys: &[&str]) -> Lock<Fenced<MultiKey>> {
+    let lock = locks(server).multi_key_mutex(keys).unwrap().fenced();
+    lock.lease(LEASE).build().unwrap()
 }
 
-/// Takes a lock and gives it back; its number.
-async fn number<K: Kind<Guard = FencedGuard>>(lock: &Lock<K>) -> FencingToken {
+/// Takes a lock and releases it; returns its fencing token.
+async fn fence<K: Kind<Guard = FencedGuard>>(lock: &Lock<K>) -> FencingToken {
     let guard = lock.try_lock().await.unwrap();
-    let number = guard.fencing_token();
+    let fence = guard.fencing_token();
     assert_eq!(guard.release().await, Release::Released);
-    number
+    fence
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_are_in_order_where_keys_are_shared() -> Test {
+async fn fencing_tokens_are_in_order_where_keys_are_shared() -> Test {
     let server = server().await;
     // Ahead of the server's clock, so that nothing but the counters brings order.
     let ahead = "8000000000000000";
     ask::<String>(&server, &["SET", "{b}:fence", ahead, "EX", "90000"]).await;
-    let alone = |key: &str| locks(&server).fenced_mutex(key).lease(LEASE).build();
-    let far = number(&fenced(&server, &["a", "b"])).await;
+    let alone = |key: &str| {
+        locks(&server)
+            .mutex(key)
+            .fenced()
+            .lease(LEASE)
+            .build()
+            .unwrap()
+    };
+    let far = fence(&fenced(&server, &["a", "b"])).await;
     assert_eq!(far.get(), 8_000_000_000_000_001);
     let mut last = far;
     for keys in [&["a", "c"][..], &["c", "d", "e"], &["e"], &["f", "e", "a"]] {
-        let next = number(&fenced(&server, keys)).await;
+        let next = fence(&fenced(&server, keys)).await;
         assert!(next > last, "{keys:?}: {next} after {last}");
         last = next;
     }
     for key in ["f", "e", "a"] {
-        assert!(number(&alone(key)).await > last, "{key}");
+        assert!(fence(&alone(key)).await > last, "{key}");
     }
     for key in ["b", "d"] {
-        assert!(number(&alone(key)).await > far, "{key}");
+        assert!(fence(&alone(key)).await > far, "{key}");
     }
-    let last = number(&alone("c")).await;
-    assert!(number(&fenced(&server, &["z", "c"])).await > last);
-    assert!(number(&alone("y")).await < far, "it has met none of them");
-    let nothing = locks(&server).fenced_multi_key_mutex([""; 0]).unwrap_err();
+    let last = fence(&alone("c")).await;
+    assert!(fence(&fenced(&server, &["z", "c"])).await > last);
+    assert!(fence(&alone("y")).await < far, "it has met none of them");
+    let nothing = locks(&server).multi_key_mutex([""; 0]).unwrap_err();
     assert_eq!(nothing, LockError::NothingToLock);
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_request_has_the_number_that_is_stored() -> Test {
+async fn a_repeated_request_has_the_fencing_token_that_is_stored() -> Test {
     let server = server().await;
     let lock = fenced(&server, &["a", "b"]);
-    let before = number(&lock).await;
+    let before = fence(&lock).await;
     let fault = server.inject(Disconnect::after_execution().key("b").nth(1));
     let guard = lock.try_lock().await?;
     assert_eq!(fault.fired(), 1);
@@ -169,10 +177,10 @@ async fn a_repeated_request_has_the_number_that_is_stored() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_on_after_a_loss_of_counters() -> Test {
+async fn fencing_tokens_grow_on_after_a_loss_of_counters() -> Test {
     let server = server().await;
     let lock = fenced(&server, &["a", "b"]);
-    let mut last = number(&lock).await;
+    let mut last = fence(&lock).await;
     for lost in [
         &["{a}:fence"][..],
         &["{b}:fence"],
@@ -181,7 +189,7 @@ async fn numbers_grow_on_after_a_loss_of_counters() -> Test {
         pass(Duration::from_millis(1)).await;
         let words = [&["DEL"][..], lost].concat();
         ask::<i64>(&server, &words).await;
-        let next = number(&lock).await;
+        let next = fence(&lock).await;
         assert!(next > last, "{lost:?}");
         last = next;
     }

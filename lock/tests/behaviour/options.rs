@@ -6,7 +6,7 @@ use redouble::{
     Deployment, Lag,
     fault::{Disconnect, DropReply},
 };
-use redouble_lock::{Guard, LockError, LockManager, LossReason, Metrics, Release};
+use redouble_lock::{Guard, LockError, LockManager, LossReason, Metrics, Redlock, Release};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -22,10 +22,11 @@ async fn a_lock_is_held_at_least_so_long() -> Test {
     let server = server().await;
     let hold = Duration::from_secs(10);
     let lock = locks(&server)
-        .fenced_mutex(KEY)
+        .mutex(KEY)
+        .fenced()
         .lease(LEASE)
         .hold_at_least(hold)
-        .build();
+        .build()?;
     let begun = Instant::now();
     let guard = lock.try_lock().await?;
     pass(Duration::from_secs(2)).await;
@@ -47,9 +48,9 @@ async fn permits_and_readers_are_held_for_longer_than_their_lease() -> Test {
     let (lease, hold) = (Duration::from_secs(1), Duration::from_secs(5));
     let locks = locks(&server);
     let permits = locks.semaphore("permits", 1).lease(lease);
-    let permits = permits.hold_at_least(hold).build().permits(1)?;
+    let permits = permits.hold_at_least(hold).build()?.permits(1)?;
     let prices = locks.rw_lock("prices").lease(lease);
-    let prices = prices.hold_at_least(hold).build();
+    let prices = prices.hold_at_least(hold).build()?;
     let begun = Instant::now();
     let permit = permits.try_lock().await?;
     let reader = prices.read().try_lock().await?;
@@ -70,7 +71,7 @@ async fn permits_and_readers_are_held_for_longer_than_their_lease() -> Test {
 async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
     let server = server().await;
     let hold = Duration::from_secs(10);
-    let lock = locks(&server).mutex(KEY).hold_at_least(hold).build();
+    let lock = locks(&server).mutex(KEY).hold_at_least(hold).build()?;
     // An answer that never comes: a release goes over that connection too, and over the one of the grant.
     let silent = server.inject(DropReply::new().key(KEY).nth(1));
     let begun = Instant::now();
@@ -93,7 +94,7 @@ async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
 async fn what_nobody_was_given_is_not_held() -> Test {
     for polls in 0.. {
         let server = server().await;
-        let lock = locks(&server).mutex(KEY).hold_at_least(LEASE).build();
+        let lock = locks(&server).mutex(KEY).hold_at_least(LEASE).build()?;
         // Its only request is executed and not answered.
         let _lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
         let done = cancel_at(polls, lock.try_lock()).await;
@@ -117,7 +118,7 @@ async fn a_watchdog_stops_when_the_lock_was_held_for_long_enough() -> Test {
             .lease(lease)
             .watchdog(true)
             .max_hold(max_hold)
-            .build();
+            .build()?;
         let begun = Instant::now();
         let guard = lock.try_lock().await?;
         assert_eq!(guard.lost().await, LossReason::MaxHold);
@@ -141,7 +142,7 @@ async fn a_short_hold_does_not_cut_the_first_lease() -> Test {
         .lease(LEASE)
         .watchdog(true)
         .max_hold(max_hold)
-        .build();
+        .build()?;
     let begun = Instant::now();
     let guard = lock.try_lock().await?;
     assert_eq!(guard.lost().await, LossReason::MaxHold);
@@ -155,10 +156,11 @@ async fn an_operator_sees_who_holds_a_lock_and_takes_it_away() -> Test {
     let locks = locks(&server);
     assert_eq!(locks.holder(KEY).await?, None);
     let lock = locks
-        .fenced_mutex(KEY)
+        .mutex(KEY)
+        .fenced()
         .lease(LEASE)
         .metadata("host 7, pid 12")
-        .build();
+        .build()?;
     let guard = lock.try_lock().await?;
     let holder = locks.holder(KEY).await?.unwrap();
     assert_eq!(holder.token, guard.token().as_bytes());
@@ -180,7 +182,7 @@ async fn an_operator_sees_who_holds_a_lock_and_takes_it_away() -> Test {
     assert_eq!(lock.try_lock().await?.release().await, Release::Released);
     pass(LEASE).await;
     assert_eq!(keys(&server).await, ["{coupon:7}:fence"]);
-    // The last number is kept for a day.
+    // The last fencing token is kept for a day.
     let kept = server.pttl("{coupon:7}:fence").unwrap();
     assert!(kept > Duration::from_secs(23 * 3_600), "{kept:?}");
     Ok(())
@@ -197,13 +199,13 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
             .filter(|key| key.contains(":holder:"))
             .count()
     };
-    let room = locks.semaphore("seats", 3).metadata("one").build();
-    let fair = locks.fair_mutex("fair").metadata("fair").build();
+    let room = locks.semaphore("seats", 3).metadata("one").build()?;
+    let fair = locks.fair_mutex("fair").metadata("fair").build()?;
     let multi = locks
         .multi_key_mutex(["a{x}", "b{x}"])?
         .metadata("multi")
-        .build();
-    let mutex = locks.mutex("mutex").metadata("mutex").build();
+        .build()?;
+    let mutex = locks.mutex("mutex").metadata("mutex").build()?;
     let guards = [
         mutex.try_lock().await?,
         room.permits(1)?.try_lock().await?,
@@ -224,7 +226,7 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
 #[tokio::test(start_paused = true)]
 async fn metadata_goes_when_the_lock_is_found_gone() -> Test {
     let server = server().await;
-    let lock = locks(&server).mutex(KEY).metadata("me").build();
+    let lock = locks(&server).mutex(KEY).metadata("me").build()?;
     let guard = lock.try_lock().await?;
     assert_eq!(keys(&server).await.len(), 2);
     server.evict(KEY);
@@ -256,30 +258,31 @@ async fn a_grant_goes_from_one_process_to_another() -> Test {
     let server = server().await;
     let (giver, taker) = (locks(&server), locks(&server));
     let guard = giver
-        .fenced_mutex(KEY)
+        .mutex(KEY)
+        .fenced()
         .lease(LEASE)
         .watchdog(true)
-        .build()
+        .build()?
         .try_lock()
         .await?;
-    let number = guard.fencing_token();
+    let fence = guard.fencing_token();
     pass(LEASE * 3).await;
     let token = guard.cancellation_token();
     let parts = Guard::from(guard).detach()?;
-    assert!(token.is_cancelled(), "the giver does not hold it any more");
+    token.cancelled().await; // the giver does not hold it any more
     assert!(parts.remaining() <= LEASE);
     let parts = parts.to_string().parse()?;
     pass(LEASE / 2).await;
     assert!(server.exists(KEY), "nothing was released");
 
-    let lock = taker.fenced_mutex(KEY).lease(LEASE * 2).build();
+    let lock = taker.mutex(KEY).fenced().lease(LEASE * 2).build()?;
     let adopted = lock.adopt(&parts).await?;
     assert_eq!(server.pttl(KEY), Some(LEASE * 2));
-    assert_eq!(adopted.fencing_token(), number);
+    assert_eq!(adopted.fencing_token(), fence);
     assert_eq!(
         taker
             .mutex("other")
-            .build()
+            .build()?
             .adopt(&parts)
             .await
             .unwrap_err(),
@@ -296,11 +299,11 @@ async fn a_grant_goes_from_one_process_to_another() -> Test {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
     let server = server().await;
-    let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+    let lock = locks(&server).mutex(KEY).lease(LEASE).build()?;
     let parts = lock.try_lock().await?.detach()?;
     assert_eq!(parts.fencing_token(), None);
     for polls in 0.. {
-        let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+        let lock = locks(&server).mutex(KEY).lease(LEASE).build()?;
         let done = cancel_at(polls, lock.adopt(&parts)).await;
         let completed = done.is_some();
         if let Some(guard) = done {
@@ -321,7 +324,7 @@ async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_pauses_between_its_attempts() -> Test {
     let server = server().await;
-    let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+    let lock = locks(&server).mutex(KEY).lease(LEASE).build()?;
     let parts = lock.try_lock().await?.detach()?;
     let lost = server.inject(Disconnect::after_execution().key(KEY).first(1_000));
     let error = lock.adopt(&parts).await.unwrap_err();
@@ -339,7 +342,9 @@ async fn a_lock_counts_when_enough_replicas_have_it() -> Test {
     let locks = LockManager::from_client(client).await?;
     let lock = |replicas| {
         let lock = locks.mutex(KEY).replicas(replicas);
-        lock.reply_timeout(Duration::from_millis(200)).build()
+        lock.reply_timeout(Duration::from_millis(200))
+            .build()
+            .unwrap()
     };
     for replicas in [1, 2] {
         let guard = lock(replicas).try_lock().await?;
@@ -366,9 +371,9 @@ async fn a_lock_counts_when_enough_replicas_have_it() -> Test {
 async fn waiting_for_replicas_holds_up_no_other_lock() -> Test {
     let server = server().await;
     let locks = locks(&server);
-    let other = locks.mutex("other").lease(LEASE).build();
+    let other = locks.mutex("other").lease(LEASE).build()?;
     drop(other.try_lock().await?);
-    let waits = locks.mutex(KEY).lease(LEASE).replicas(1).build();
+    let waits = locks.mutex(KEY).lease(LEASE).replicas(1).build()?;
     let waits = tokio::spawn(async move { waits.try_lock().await.map(drop) });
     pass(Duration::from_millis(20)).await;
     let begun = Instant::now();
@@ -439,7 +444,7 @@ async fn metrics_are_told_what_becomes_of_locks() -> Test {
     let told = Told::default();
     let locks = LockManager::builder(InProcess(Arc::clone(&server)));
     let locks = locks.metrics(told.clone()).build();
-    let lock = locks.mutex("k").lease(LEASE).watchdog(true).build();
+    let lock = locks.mutex("k").lease(LEASE).watchdog(true).build()?;
     let guard = lock.try_lock().await?;
     pass(Duration::from_secs(11)).await;
     let waited = lock.lock_timeout(Duration::from_secs(3)).await;
@@ -447,7 +452,7 @@ async fn metrics_are_told_what_becomes_of_locks() -> Test {
     assert_eq!(guard.release().await, Release::Released);
     let contended = told.take();
     assert_eq!(contended[..2], ["k granted after 0 s", "k renewed"]);
-    assert!(contended[2].starts_with("k not granted after 3 s: the lock was held by others"));
+    assert!(contended[2].starts_with("k not granted after 3 s: other clients held the lock"));
     assert_eq!(contended[3..], ["k Released after 14 s"]);
 
     let _cut = server.inject(Disconnect::before_execution().key("k").nth(1));
@@ -472,5 +477,49 @@ async fn metrics_are_told_what_becomes_of_locks() -> Test {
         &format!("k lost after 29 s: {reason}")
     );
     assert_eq!(lost.iter().filter(|line| line.contains("lost")).count(), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_has_defaults_and_a_prefix() -> Test {
+    let server = server().await;
+    let locks = LockManager::builder(InProcess(Arc::clone(&server)))
+        .default_lease(LEASE * 2)
+        .watchdog(true)
+        .key_prefix("shop:")
+        .build();
+    let guard = locks.mutex("a").build()?.try_lock().await?;
+    assert_eq!(
+        (guard.key(), server.pttl("shop:a")),
+        (&b"shop:a"[..], Some(LEASE * 2))
+    );
+    let own = locks.mutex("b").lease(LEASE).watchdog(false).build()?;
+    let own = own.try_lock().await?;
+    assert_eq!(server.pttl("shop:b"), Some(LEASE));
+    pass(LEASE * 3).await;
+    assert!(guard.is_valid() && !own.is_valid());
+
+    assert!(locks.is_locked("a").await?);
+    assert!(locks.force_unlock("a", guard.token()).await?);
+    let both = locks
+        .multi_key_mutex(["c", "d"])?
+        .build()?
+        .try_lock()
+        .await?;
+    assert!(server.exists("shop:c") && server.exists("shop:d"));
+    assert!(locks.count_down_latch("e").set_count(1).await?);
+    assert_eq!(locks.admission("f", 1).enter().await?, Some(1));
+    assert!(locks.stock("g").fill(1, LEASE).await?);
+    let all = Redlock::new([locks])?
+        .mutex("h")
+        .build()?
+        .try_lock()
+        .await?;
+    assert!(
+        ["e", "f", "g", "h"]
+            .iter()
+            .all(|key| server.exists(format!("shop:{key}")))
+    );
+    drop((both, all));
     Ok(())
 }

@@ -10,13 +10,18 @@ use std::{
 use tokio::time::Instant;
 
 fn owner(server: &Arc<redouble::Server>) -> ReentrantMutex {
-    locks(server).mutex(KEY).lease(LEASE).build().owner()
+    locks(server)
+        .mutex(KEY)
+        .lease(LEASE)
+        .build()
+        .unwrap()
+        .owner()
 }
 
 #[tokio::test(start_paused = true)]
 async fn as_many_releases_as_acquisitions_free_it() -> Test {
     let server = server().await;
-    let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+    let lock = locks(&server).mutex(KEY).lease(LEASE).build()?;
     let (owner, other) = (lock.owner(), lock.owner());
     let mut guards = Vec::new();
     for level in 1..=5 {
@@ -121,7 +126,7 @@ async fn a_resent_re_entry_counts_once() -> Test {
 #[tokio::test(start_paused = true)]
 async fn tasks_with_the_same_owner_enter_together() -> Test {
     let server = server().await;
-    let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+    let lock = locks(&server).mutex(KEY).lease(LEASE).build()?;
     let stranger = lock.lock().await?;
     let owner = lock.owner();
     let waiters: Vec<_> = (0..4)
@@ -151,20 +156,21 @@ async fn tasks_with_the_same_owner_enter_together() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn levels_of_a_fenced_lock_have_one_number() -> Test {
+async fn levels_of_a_fenced_lock_have_one_fencing_token() -> Test {
     let server = server().await;
     let owner = locks(&server)
-        .fenced_mutex(KEY)
+        .mutex(KEY)
+        .fenced()
         .lease(LEASE)
-        .build()
+        .build()?
         .owner();
     let outer = owner.lock().await?;
     let inner = owner.lock().await?;
     assert_eq!(inner.fencing_token(), outer.fencing_token());
-    let number = outer.fencing_token();
+    let fence = outer.fencing_token();
     drop((outer, inner));
     pass(Duration::from_millis(1)).await;
-    assert!(owner.lock().await?.fencing_token() > number);
+    assert!(owner.lock().await?.fencing_token() > fence);
     Ok(())
 }
 
@@ -191,7 +197,7 @@ async fn an_owner_has_one_grant_also_of_a_lock_that_many_may_hold() -> Test {
     let connector = redouble_lock::Fixed(server.connection().await?);
     let locks = LockManager::builder(connector).metrics(TwoAtOnce::default());
     let locks = locks.build();
-    let readers = locks.rw_lock(KEY).build();
+    let readers = locks.rw_lock(KEY).build()?;
     let owner = readers.read().owner();
     let reader = || {
         let owner = owner.clone();

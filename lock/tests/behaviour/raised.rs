@@ -32,38 +32,42 @@ async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
     let wait = Duration::from_secs(1);
     let outcomes = [
         locks
-            .fenced_mutex(KEY)
+            .mutex(KEY)
+            .fenced()
             .lease(LEASE)
-            .build()
+            .build()?
             .lock_timeout(wait)
             .await
             .map(drop),
         locks
-            .fenced_fair_mutex(KEY)
+            .fair_mutex(KEY)
+            .fenced()
             .lease(LEASE)
-            .build()
+            .build()?
             .lock_timeout(wait)
             .await
             .map(drop),
         locks
-            .fenced_multi_key_mutex([KEY, "b"])?
+            .multi_key_mutex([KEY, "b"])?
+            .fenced()
             .lease(LEASE)
-            .build()
+            .build()?
+            .lock_timeout(wait)
+            .await
+            .map(drop),
+        locks
+            .rw_lock(KEY)
+            .fenced()
+            .lease(LEASE)
+            .build()?
+            .write()
             .lock_timeout(wait)
             .await
             .map(drop),
         locks
             .rw_lock(KEY)
             .lease(LEASE)
-            .build()
-            .fenced_write()
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-        locks
-            .rw_lock(KEY)
-            .lease(LEASE)
-            .build()
+            .build()?
             .read()
             .lock_timeout(wait)
             .await
@@ -71,7 +75,7 @@ async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
         locks
             .semaphore(KEY, 1)
             .lease(LEASE)
-            .build()
+            .build()?
             .permits(1)?
             .lock_timeout(wait)
             .await
@@ -96,7 +100,7 @@ async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
 async fn what_a_script_wrote_before_it_failed_is_removed() -> Test {
     let server = server().await;
     forbid(&server, "pexpireat").await;
-    let lock = locks(&server).rw_lock(KEY).lease(LEASE).build();
+    let lock = locks(&server).rw_lock(KEY).lease(LEASE).build()?;
     let error = lock.read().try_lock().await.unwrap_err();
     assert!(is_raised(&error), "{error:?}");
     pass(Duration::from_millis(1)).await;

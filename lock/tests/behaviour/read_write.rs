@@ -11,7 +11,7 @@ const READERS: &str = "{coupon:7}:readers";
 
 fn lock(server: &Arc<Server>, prefer_writers: bool) -> RwLock {
     let builder = locks(server).rw_lock(KEY).lease(LEASE);
-    builder.prefer_writers(prefer_writers).build()
+    builder.prefer_writers(prefer_writers).build().unwrap()
 }
 
 async fn readers(server: &Server) -> i64 {
@@ -43,7 +43,7 @@ async fn many_readers_or_one_writer() -> Test {
         lock.write().try_lock().await.unwrap_err(),
         LockError::Contended
     );
-    let mutex = locks(&server).mutex(KEY).build();
+    let mutex = locks(&server).mutex(KEY).build()?;
     assert_eq!(mutex.try_lock().await.unwrap_err(), LockError::Contended);
     assert_eq!(writer.release().await, Release::Released);
     assert!(keys(&server).await.is_empty());
@@ -202,12 +202,12 @@ async fn a_writer_that_dies_while_it_waits_keeps_readers_out_for_a_short_time() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_of_writers_grow() -> Test {
+async fn fencing_tokens_of_writers_grow() -> Test {
     let server = server().await;
-    let lock = lock(&server, false);
+    let lock = locks(&server).rw_lock(KEY).fenced().build()?;
     let mut last = None;
     for _ in 0..3 {
-        let guard = lock.fenced_write().lock().await?;
+        let guard = lock.write().lock().await?;
         assert!(Some(guard.fencing_token()) > last);
         last = Some(guard.fencing_token());
         assert_eq!(guard.release().await, Release::Released);
@@ -236,5 +236,110 @@ async fn nothing_is_left_of_a_writer_that_is_cancelled_while_it_waits() -> Test 
             server.history()
         );
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_leaves_no_gap_for_another_writer() -> Test {
+    let server = server().await;
+    let lock = lock(&server, false);
+    let writer = lock.write().try_lock().await?;
+    let token = *writer.token();
+    let waiting = lock.clone();
+    let other_writer = tokio::spawn(async move { waiting.write().lock().await });
+    let waiting = lock.clone();
+    let other_reader = tokio::spawn(async move { waiting.read().lock().await });
+    pass(Duration::from_millis(900)).await;
+
+    let begun = Instant::now();
+    let reader = lock.downgrade(writer).await?;
+    assert_eq!(*reader.token(), token);
+    let entered = other_reader.await??;
+    assert!(begun.elapsed() < Duration::from_millis(50), "it was woken");
+    assert_eq!(readers(&server).await, 2);
+    assert!(!server.exists(KEY) && !other_writer.is_finished());
+
+    assert_eq!(entered.release().await, Release::Released);
+    assert!(!other_writer.is_finished());
+    assert_eq!(reader.release().await, Release::Released);
+    let writer = other_writer.await??;
+    assert_eq!(writer.release().await, Release::Released);
+    assert!(keys(&server).await.is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_wakes_no_reader_in_front_of_which_a_writer_goes() -> Test {
+    let server = server().await;
+    let lock = lock(&server, true);
+    let writer = lock.write().try_lock().await?;
+    let waiting = lock.clone();
+    let other_writer = tokio::spawn(async move { waiting.write().lock().await });
+    pass(Duration::from_millis(100)).await;
+    let reader = lock.downgrade(writer).await?;
+    assert!(lock.read().try_lock().await.unwrap_err().is_contended());
+    assert_eq!(reader.release().await, Release::Released);
+    assert!(other_writer.await?.is_ok());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_keeps_the_longer_lease_and_the_watchdog() -> Test {
+    let server = server().await;
+    let builder = locks(&server).rw_lock(KEY).fenced().lease(LEASE);
+    let lock = builder.watchdog(true).build()?;
+    let writer = lock.write().try_lock().await?;
+    writer.extend(LEASE * 4).await?;
+    let reader = lock.downgrade(writer).await?;
+    assert_eq!(server.pttl(READERS), Some(LEASE * 4));
+    pass(LEASE * 6).await;
+    assert!(reader.is_valid() && server.exists(READERS));
+    assert_eq!(reader.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_without_a_reply_is_repeated() -> Test {
+    for lost in 1..=2 {
+        let server = server().await;
+        let lock = lock(&server, false);
+        let writer = lock.write().try_lock().await?;
+        let _lose = server.inject(Disconnect::after_execution().key(KEY).nth(lost));
+        let reader = lock.downgrade(writer).await?;
+        assert_eq!(readers(&server).await, 1, "{lost}");
+        assert_eq!(reader.release().await, Release::Released);
+        assert!(keys(&server).await.is_empty());
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_is_cancelled_or_fails_leaves_nothing() -> Test {
+    for polls in 0..4 {
+        let server = server().await;
+        let lock = lock(&server, false);
+        let writer = lock.write().try_lock().await?;
+        drop(cancel_at(polls, lock.downgrade(writer)).await);
+        pass(Duration::from_millis(1)).await;
+        let left = keys(&server).await;
+        assert!(left.is_empty(), "{polls}: {left:?}");
+    }
+    let server = server().await;
+    let lock = lock(&server, false);
+    let writer = lock.write().try_lock().await?;
+    ask::<i64>(&server, &["DEL", KEY]).await;
+    let lost = LockError::Lost(LossReason::Gone);
+    assert_eq!(lock.downgrade(writer).await.unwrap_err(), lost);
+    let writer = lock.write().try_lock().await?;
+    pass(LEASE + Duration::from_millis(1)).await;
+    assert!(lock.downgrade(writer).await.unwrap_err().is_lost());
+    let writer = lock.write().try_lock().await?;
+    let other = locks(&server).rw_lock("other").build()?;
+    assert_eq!(
+        other.downgrade(writer).await.unwrap_err(),
+        LockError::OtherLock
+    );
+    pass(Duration::from_millis(1)).await;
+    assert!(keys(&server).await.is_empty());
     Ok(())
 }

@@ -33,7 +33,7 @@ fn redlock(servers: &[Arc<Server>]) -> Redlock {
 }
 
 fn mutex(servers: &[Arc<Server>]) -> RedlockMutex {
-    redlock(servers).mutex(KEY).lease(LEASE).build()
+    redlock(servers).mutex(KEY).lease(LEASE).build().unwrap()
 }
 
 /// How many nodes have the lock for this guard.
@@ -331,13 +331,13 @@ async fn nobody_is_asked_to_give_back_what_all_have_forgotten() -> Test {
 #[tokio::test(start_paused = true)]
 async fn a_grant_on_several_nodes_goes_to_another_process() -> Test {
     let servers = servers(3).await;
-    let lock = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
+    let lock = redlock(&servers).mutex(KEY).fenced().lease(LEASE).build()?;
     let guard = lock.try_lock().await?;
-    let number = guard.fencing_token();
+    let fence = guard.fencing_token();
     let parts = Guard::from(guard).detach()?;
-    let other = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
+    let other = redlock(&servers).mutex(KEY).fenced().lease(LEASE).build()?;
     let adopted = other.adopt(&parts).await?;
-    assert_eq!(adopted.fencing_token(), number);
+    assert_eq!(adopted.fencing_token(), fence);
     adopted.extend(LEASE * 2).await?;
     assert_eq!(Guard::from(adopted).release().await, Release::Released);
     assert!(servers.iter().all(|server| !server.exists(KEY)));
@@ -441,7 +441,7 @@ async fn an_extension_counts_a_node_that_becomes_free_meanwhile() -> Test {
     let servers = servers(3).await;
     let _: String = ask(&servers[0], &["SET", KEY, "other", "PX", "60000"]).await;
     let patient = redlock(&servers).node_timeout(REPLY_TIMEOUT);
-    let guard = patient.mutex(KEY).lease(LEASE).build().try_lock().await?;
+    let guard = patient.mutex(KEY).lease(LEASE).build()?.try_lock().await?;
     assert_eq!(held(&servers, &guard), 2);
     let pause = servers[1].pause();
     let begun = Instant::now();
@@ -484,7 +484,7 @@ async fn a_lock_that_too_many_nodes_forgot_is_lost() -> Test {
 async fn a_watchdog_outlives_failures_of_a_minority() -> Test {
     let servers = servers(5).await;
     let lock = redlock(&servers).mutex(KEY).lease(LEASE);
-    let guard = lock.watchdog(true).build().try_lock().await?;
+    let guard = lock.watchdog(true).build()?.try_lock().await?;
     for round in 0..20 {
         let down = &servers[round % 5];
         let pause = down.pause();
@@ -505,7 +505,7 @@ async fn a_watchdog_outlives_failures_of_a_minority() -> Test {
 async fn a_lease_that_is_over_before_the_quorum_is_no_grant() -> Test {
     let servers = servers(3).await;
     let lock = redlock(&servers).node_timeout(Duration::from_millis(400));
-    let lock = lock.mutex(KEY).lease(Duration::from_millis(200)).build();
+    let lock = lock.mutex(KEY).lease(Duration::from_millis(200)).build()?;
     drop(lock.try_lock().await?.release().await); // the scripts are known from then on
     let _slow: Vec<_> = servers
         .iter()
@@ -517,10 +517,10 @@ async fn a_lease_that_is_over_before_the_quorum_is_no_grant() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_grow_whatever_quorum_grants() -> Test {
+async fn fencing_tokens_grow_whatever_quorum_grants() -> Test {
     let servers = servers(5).await;
-    let lock = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
-    // One node has seen higher numbers than the others.
+    let lock = redlock(&servers).mutex(KEY).fenced().lease(LEASE).build()?;
+    // One node has seen higher fencing tokens than the others.
     let ahead: u64 = 4_000_000_000_000_000;
     let fence = "{coupon:7}:fence";
     let _: String = ask(&servers[2], &["SET", fence, &ahead.to_string()]).await;
@@ -532,10 +532,10 @@ async fn numbers_grow_whatever_quorum_grants() -> Test {
         assert!(guard.fencing_token().get() > ahead);
         assert!(Some(guard.fencing_token()) > last);
         last = Some(guard.fencing_token());
-        let number = guard.fencing_token().to_string();
+        let token = guard.fencing_token().to_string();
         let stored = servers
             .iter()
-            .filter(|server| server.get(fence).as_deref() == Some(number.as_bytes()));
+            .filter(|server| server.get(fence).as_deref() == Some(token.as_bytes()));
         assert!(stored.count() >= 3);
         assert_eq!(guard.release().await, Release::Released);
         servers.iter().for_each(|server| server.resume());
@@ -545,11 +545,11 @@ async fn numbers_grow_whatever_quorum_grants() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_no_quorum_has_stored_is_not_offered() -> Test {
+async fn a_fencing_token_that_no_quorum_has_stored_is_not_offered() -> Test {
     let servers = servers(3).await;
-    let lock = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
+    let lock = redlock(&servers).mutex(KEY).fenced().lease(LEASE).build()?;
     drop(lock.try_lock().await?.release().await);
-    // The second request to two nodes, which is the one that stores the number.
+    // The second request to two nodes, which is the one that stores the fencing token.
     let _faults: Vec<_> = servers[..2]
         .iter()
         .map(|server| server.inject(Disconnect::before_execution().key(KEY).nth(2)))

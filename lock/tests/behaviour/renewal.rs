@@ -116,7 +116,12 @@ async fn client(server: &Server, env: &Counting, seen: &Seen) -> LockManager {
 }
 
 async fn take(locks: &LockManager, key: &str) -> Guard {
-    let lock = locks.mutex(key).lease(LEASE).watchdog(true).build();
+    let lock = locks
+        .mutex(key)
+        .lease(LEASE)
+        .watchdog(true)
+        .build()
+        .unwrap();
     lock.try_lock().await.unwrap()
 }
 
@@ -169,7 +174,7 @@ async fn a_silent_node_delays_no_other_grant() -> Test {
     let patience = Duration::from_secs(20);
     let lock = Redlock::new(clients)?.node_timeout(patience).mutex("all");
     let lock = lock.reply_timeout(patience).lease(LEASE).watchdog(true);
-    let all = lock.build().try_lock().await?;
+    let all = lock.build()?.try_lock().await?;
     let one = take(&here, "one").await;
     let begun = Instant::now();
     let _pauses = [servers[1].pause(), servers[2].pause()];
@@ -213,7 +218,7 @@ async fn a_shorter_lease_falls_due_before_those_that_were_there() -> Test {
     let _long = take(&locks, "long").await;
     pass(Duration::from_secs(1)).await;
     let short = locks.mutex("short").lease(LEASE / 30).watchdog(true);
-    let short = short.build().try_lock().await?;
+    let short = short.build()?.try_lock().await?;
     pass(LEASE / 6).await;
     assert!(short.is_valid());
     assert_eq!((seen.of("short").len(), seen.of("long").len()), (15, 0));

@@ -13,7 +13,11 @@ use std::{
 use tokio::time::Instant;
 
 fn semaphore(server: &Arc<Server>, capacity: u32) -> Semaphore {
-    locks(server).semaphore(KEY, capacity).lease(LEASE).build()
+    locks(server)
+        .semaphore(KEY, capacity)
+        .lease(LEASE)
+        .build()
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,10 +166,10 @@ async fn nothing_is_left_after_the_last_holder_is_over() -> Test {
 async fn free_permits_and_waiters_are_counted() -> Test {
     let server = server().await;
     let locks = locks(&server);
-    let semaphore = locks.semaphore(KEY, 5).lease(LEASE).build();
+    let semaphore = locks.semaphore(KEY, 5).lease(LEASE).build()?;
     assert_eq!(semaphore.available_permits().await?, 5);
     std::mem::forget(semaphore.permits(3)?.try_lock().await?); // dies
-    let longer = locks.semaphore(KEY, 5).lease(LEASE * 2).build();
+    let longer = locks.semaphore(KEY, 5).lease(LEASE * 2).build()?;
     let _alive = longer.permits(1)?.try_lock().await?;
     assert_eq!(semaphore.available_permits().await?, 1);
     assert_eq!(locks.queue_length(KEY).await?, 0);

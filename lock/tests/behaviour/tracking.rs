@@ -11,7 +11,12 @@ async fn the_loss_is_told_at_once(
     locks: &LockManager,
     redis: &mut impl redis::AsyncCommands,
 ) -> Test {
-    let lock = locks.fenced_mutex(KEY).lease(LEASE).track_key(true).build();
+    let lock = locks
+        .mutex(KEY)
+        .fenced()
+        .lease(LEASE)
+        .track_key(true)
+        .build()?;
     let guard = lock.try_lock().await?;
     // What the holder does itself, and what changes nothing that matters.
     guard.extend(LEASE * 2).await?;
@@ -69,7 +74,7 @@ async fn own_extensions_cost_nothing_more() -> Test {
         .lease(LEASE)
         .watchdog(true)
         .track_key(true)
-        .build();
+        .build()?;
     // The first use of the connection and of the scripts.
     assert_eq!(lock.try_lock().await?.release().await, Release::Released);
     let scripts = async || -> u64 {
@@ -99,7 +104,7 @@ async fn own_extensions_cost_nothing_more() -> Test {
 async fn a_guard_is_told_also_after_its_connection_was_lost() -> Test {
     let server = server().await;
     let locks = locks(&server);
-    let lock = locks.mutex(KEY).lease(LEASE).track_key(true).build();
+    let lock = locks.mutex(KEY).lease(LEASE).track_key(true).build()?;
     let guard = lock.try_lock().await?;
     for _ in 0..3 {
         let _: i64 = ask(
@@ -125,7 +130,7 @@ async fn a_guard_is_told_also_after_its_connection_was_lost() -> Test {
 async fn a_node_of_several_may_lose_its_key() -> Test {
     let servers = [server().await, server().await, server().await];
     let redlock = Redlock::new(servers.iter().map(locks))?;
-    let lock = redlock.mutex(KEY).lease(LEASE).track_key(true).build();
+    let lock = redlock.mutex(KEY).lease(LEASE).track_key(true).build()?;
     let guard = lock.try_lock().await?;
     let _: i64 = ask(&servers[1], &["DEL", KEY]).await;
     pass(Duration::from_secs(1)).await;
@@ -144,7 +149,7 @@ async fn without_pushes_a_key_cannot_be_watched() -> Test {
     let error = locks
         .mutex(KEY)
         .track_key(true)
-        .build()
+        .build()?
         .try_lock()
         .await
         .unwrap_err();

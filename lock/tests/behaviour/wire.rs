@@ -68,7 +68,7 @@ fn foreigners() -> Vec<Foreign> {
 }
 
 fn mutex(server: &Arc<Server>) -> Mutex {
-    locks(server).mutex(KEY).lease(LEASE).build()
+    locks(server).mutex(KEY).lease(LEASE).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,13 +76,13 @@ async fn theirs_keeps_ours_out() -> Test {
     for foreign in foreigners() {
         let server = server().await;
         let lock = mutex(&server);
-        let fair = locks(&server).fair_mutex(KEY).lease(LEASE).build();
-        let fenced = locks(&server).fenced_mutex(KEY).lease(LEASE).build();
+        let fair = locks(&server).fair_mutex(KEY).lease(LEASE).build()?;
+        let fenced = locks(&server).mutex(KEY).fenced().lease(LEASE).build()?;
         let both = locks(&server)
             .multi_key_mutex([KEY, "other"])?
             .lease(LEASE)
-            .build();
-        let writer = locks(&server).rw_lock(KEY).lease(LEASE).build();
+            .build()?;
+        let writer = locks(&server).rw_lock(KEY).lease(LEASE).build()?;
         assert_eq!(
             ask::<Value>(&server, foreign.acquire).await,
             foreign.granted,
@@ -213,7 +213,7 @@ async fn a_majority_is_a_majority_whoever_asks() -> Test {
     let lock = Redlock::new(servers.iter().map(locks))?
         .mutex(KEY)
         .lease(LEASE)
-        .build();
+        .build()?;
     let set = ["SET", KEY, TOKEN, "NX", "PX", "30000"];
     for server in &servers[1..4] {
         assert_eq!(ask::<Value>(server, &set).await, Value::Okay);

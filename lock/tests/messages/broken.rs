@@ -189,7 +189,7 @@ async fn what_could_be_undone_is_not_called_unknown() {
 async fn a_release_on_its_way_does_not_hit_the_next_acquisition() {
     let node = Fake::default();
     let lease = Duration::from_millis(100);
-    let lock = locks(&node).mutex(KEY).lease(lease).build();
+    let lock = locks(&node).mutex(KEY).lease(lease).build().unwrap();
     // So that the script is known and its digest enough.
     let _ = lock.try_lock().await.unwrap().release().await;
     node.fate(0, Fate::ReplyLate(Duration::from_millis(98)));
@@ -218,7 +218,8 @@ async fn a_grant_that_comes_after_its_deadline_is_given_back() {
     let lock = locks(&node)
         .mutex(KEY)
         .lease(Duration::from_millis(100))
-        .build();
+        .build()
+        .unwrap();
     node.fate(0, Fate::ReplyLate(Duration::from_millis(200)));
     assert_eq!(
         lock.try_lock().await.unwrap_err(),
@@ -244,7 +245,8 @@ async fn the_loss_is_signalled_by_the_deadline_though_redis_is_silent() {
             .mutex(KEY)
             .lease(LEASE)
             .watchdog(watchdog)
-            .build();
+            .build()
+            .unwrap();
         let guard = lock.try_lock().await.unwrap();
         (0..100).for_each(|n| node.fate(n, Fate::RequestLost));
         assert_eq!(guard.lost().await, LossReason::Expired);
@@ -262,7 +264,8 @@ async fn an_extension_that_is_confirmed_after_the_deadline_revives_nothing() {
     let lock = locks(&node)
         .mutex(KEY)
         .lease(Duration::from_millis(300))
-        .build();
+        .build()
+        .unwrap();
     let guard = lock.try_lock().await.unwrap();
     pass(Duration::from_millis(200)).await;
     node.fate(0, Fate::Refused("NOSCRIPT"));
@@ -304,7 +307,12 @@ async fn a_watchdog_keeps_the_lock_through_single_failures_and_stops_with_the_re
     for lease in [Duration::from_millis(300), LEASE] {
         for fate in fates {
             let node = Fake::default();
-            let lock = locks(&node).mutex(KEY).lease(lease).watchdog(true).build();
+            let lock = locks(&node)
+                .mutex(KEY)
+                .lease(lease)
+                .watchdog(true)
+                .build()
+                .unwrap();
             let guard = lock.try_lock().await.unwrap();
             // Every third message fails.
             (0..60).step_by(3).for_each(|n| node.fate(n, fate));
@@ -331,7 +339,12 @@ async fn a_watchdog_keeps_the_lock_through_single_failures_and_stops_with_the_re
 #[tokio::test(start_paused = true)]
 async fn a_watchdog_renews_after_each_third() {
     let node = Fake::default();
-    let lock = locks(&node).mutex(KEY).lease(LEASE).watchdog(true).build();
+    let lock = locks(&node)
+        .mutex(KEY)
+        .lease(LEASE)
+        .watchdog(true)
+        .build()
+        .unwrap();
     let guard = lock.try_lock().await.unwrap();
     pass(LEASE * 10).await;
     let extensions = node.log().iter().filter(|entry| *entry == "extend").count();
@@ -351,7 +364,12 @@ async fn a_watchdog_renews_after_each_third() {
 #[tokio::test(start_paused = true)]
 async fn a_watchdog_sees_that_the_key_is_gone() {
     let node = Fake::default();
-    let lock = locks(&node).mutex(KEY).lease(LEASE).watchdog(true).build();
+    let lock = locks(&node)
+        .mutex(KEY)
+        .lease(LEASE)
+        .watchdog(true)
+        .build()
+        .unwrap();
     let guard = lock.try_lock().await.unwrap();
     node.del(KEY);
     assert_eq!(guard.lost().await, LossReason::Gone);
@@ -380,7 +398,12 @@ async fn work_ends_with_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_is_dropped_frees_its_lock() {
     let node = Fake::default();
-    let lock = locks(&node).mutex(KEY).lease(LEASE).watchdog(true).build();
+    let lock = locks(&node)
+        .mutex(KEY)
+        .lease(LEASE)
+        .watchdog(true)
+        .build()
+        .unwrap();
     drop(lock.try_lock().await.unwrap());
     pass(ROUND_TRIP * 3).await;
     assert_eq!((node.get(KEY), tasks()), (None, node.tasks()));
@@ -413,13 +436,10 @@ fn a_guard_that_outlives_its_runtime_leaves_the_rest_to_the_lease() {
 async fn a_lease_that_cannot_be_kept_is_refused() {
     let node = Fake::default();
     for lease in [Duration::ZERO, Duration::from_micros(500), Duration::MAX] {
-        let error = locks(&node)
-            .mutex(KEY)
-            .lease(lease)
-            .build()
-            .lock()
-            .await
-            .unwrap_err();
+        let error = locks(&node).mutex(KEY).lease(lease).build().unwrap_err();
+        assert_eq!(error, LockError::InvalidLease { lease });
+        let locks = LockManager::builder_on(node.clone()).default_lease(lease);
+        let error = locks.build().mutex(KEY).build().unwrap_err();
         assert_eq!(error, LockError::InvalidLease { lease });
     }
     assert_eq!(node.requests(), 0);
@@ -442,7 +462,12 @@ where
 {
     for polls in 0.. {
         let node = Fake::default();
-        let lock = locks(&node).mutex(KEY).lease(LEASE).watchdog(true).build();
+        let lock = locks(&node)
+            .mutex(KEY)
+            .lease(LEASE)
+            .watchdog(true)
+            .build()
+            .unwrap();
         if warm {
             let _ = lock.try_lock().await.unwrap().release().await;
         }
@@ -536,7 +561,7 @@ async fn an_attempt_to_connect_ends() {
     let node = Fake::default();
     node.set_slow(Duration::from_secs(3600));
     let locks = LockManager::builder_on(node.clone()).connect_timeout(Duration::from_secs(2));
-    let lock = locks.build().mutex(KEY).lease(LEASE).build();
+    let lock = locks.build().mutex(KEY).lease(LEASE).build().unwrap();
     assert!(lock.try_lock().await.is_err());
     node.set_slow(Duration::ZERO);
     pass(Duration::from_secs(2)).await;
@@ -565,7 +590,7 @@ async fn a_reply_that_is_late_for_a_majority_costs_no_connection() {
     let nodes = [(); 3].map(|()| Fake::default());
     let redlock = Redlock::new(nodes.iter().map(locks)).unwrap();
     let redlock = redlock.node_timeout(Duration::from_millis(20));
-    let lock = redlock.mutex(KEY).lease(LEASE).build();
+    let lock = redlock.mutex(KEY).lease(LEASE).build().unwrap();
     assert_eq!(
         lock.try_lock().await.unwrap().release().await,
         Release::Released

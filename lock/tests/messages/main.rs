@@ -28,7 +28,7 @@ fn locks(node: &Fake) -> LockManager {
 }
 
 fn mutex(node: &Fake) -> Mutex {
-    locks(node).mutex(KEY).lease(LEASE).build()
+    locks(node).mutex(KEY).lease(LEASE).build().unwrap()
 }
 
 async fn pass(time: Duration) {

@@ -19,7 +19,7 @@ fn queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
 pub(in crate::subject) fn fair() -> Box<dyn DynSubject> {
     let promises = served_in_order(promises(Kind::Mutex));
     let lock = Ours::new("fair", promises, |client, key| {
-        Ok(client.options(client.locks().fair_mutex(key)).build())
+        client.options(client.locks().fair_mutex(key)).build()
     });
     boxed(lock.queueing(queue))
 }
@@ -27,8 +27,8 @@ pub(in crate::subject) fn fair() -> Box<dyn DynSubject> {
 pub(in crate::subject) fn fenced_fair() -> Box<dyn DynSubject> {
     let promises = served_in_order(fenced_promises());
     let lock = Ours::new("fenced-fair", promises, |client, key| {
-        let lock = client.locks().fenced_fair_mutex(key);
-        Ok(client.options(lock).build())
+        let lock = client.locks().fair_mutex(key).fenced();
+        client.options(lock).build()
     });
     boxed(lock.queueing(queue).holding())
 }

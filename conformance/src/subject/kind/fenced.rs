@@ -5,6 +5,6 @@ use crate::subject::{DynSubject, boxed};
 
 pub(in crate::subject) fn fenced() -> Box<dyn DynSubject> {
     boxed(Ours::new("fenced", fenced_promises(), |client, key| {
-        Ok(client.options(client.locks().fenced_mutex(key)).build())
+        client.options(client.locks().mutex(key).fenced()).build()
     }))
 }

@@ -86,10 +86,10 @@ const fn promises() -> Promises {
 pub(in crate::subject) fn fenced_handed_on() -> Box<dyn DynSubject> {
     let lock = Ours::new("fenced-handed-on", promises(), |client, key| {
         let lock = || {
-            let lock = client.options(client.locks().fenced_mutex(key));
+            let lock = client.options(client.locks().mutex(key).fenced());
             lock.metadata(stored::METADATA).build()
         };
-        Ok(HandedOn::new(client, lock(), lock()))
+        Ok(HandedOn::new(client, lock()?, lock()?))
     });
     boxed(lock.storing(stored::with_metadata))
 }
@@ -98,9 +98,9 @@ pub(in crate::subject) fn redlock_handed_on() -> Box<dyn DynSubject> {
     let promises = promises().on(Topology::Nodes(3));
     boxed(Ours::new("redlock-handed-on", promises, |client, key| {
         let lock = || -> Result<_, LockError> {
-            Ok(client
-                .options(redlock::nodes(client)?.fenced_mutex(key))
-                .build())
+            client
+                .options(redlock::nodes(client)?.mutex(key).fenced())
+                .build()
         };
         Ok(HandedOn::new(client, lock()?, lock()?))
     }))

@@ -83,7 +83,7 @@ pub(in crate::subject) fn multi() -> Box<dyn DynSubject> {
         Striped::new(client, key, |keys| {
             let lock = client.options(client.locks().multi_key_mutex(keys)?);
             let lock = lock.metadata(stored::METADATA);
-            Ok(lock.max_poll_interval(poll(client)).build())
+            lock.max_poll_interval(poll(client)).build()
         })
     });
     boxed(lock.storing(tokens).queueing(kept_for))
@@ -93,8 +93,8 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
     let promises = striped().with_fencing(Fencing::Lasting);
     let lock = Ours::new("fenced-multi", promises, |client, key| {
         Striped::new(client, key, |keys| {
-            let lock = client.options(client.locks().fenced_multi_key_mutex(keys)?);
-            Ok(lock.max_poll_interval(poll(client)).build())
+            let lock = client.options(client.locks().multi_key_mutex(keys)?.fenced());
+            lock.max_poll_interval(poll(client)).build()
         })
     });
     boxed(lock.storing(tokens).queueing(kept_for).holding())

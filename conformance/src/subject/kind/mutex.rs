@@ -10,7 +10,7 @@ use crate::{
 /// A grant holds for one lease unless the caller extends it.
 pub(in crate::subject) fn mutex() -> Box<dyn DynSubject> {
     boxed(Ours::new("mutex", promises(Kind::Mutex), |client, key| {
-        Ok(client.options(client.locks().mutex(key)).build())
+        client.options(client.locks().mutex(key)).build()
     }))
 }
 
@@ -19,14 +19,14 @@ pub(in crate::subject) fn mutex_with_watchdog() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).renewing();
     boxed(Ours::new("mutex-watchdog", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key));
-        Ok(lock.watchdog(true).build())
+        lock.watchdog(true).build()
     }))
 }
 
 /// A grant that is released early keeps other clients out for some more time.
 pub(in crate::subject) fn mutex_that_holds() -> Box<dyn DynSubject> {
     let lock = Ours::new("mutex-holding", promises(Kind::Mutex), |client, key| {
-        Ok(client.options(client.locks().mutex(key)).build())
+        client.options(client.locks().mutex(key)).build()
     });
     boxed(lock.holding())
 }
@@ -36,7 +36,7 @@ pub(in crate::subject) fn mutex_that_watches() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).noticing();
     boxed(Ours::new("mutex-watching", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key));
-        Ok(lock.track_key(true).build())
+        lock.track_key(true).build()
     }))
 }
 
@@ -44,7 +44,7 @@ pub(in crate::subject) fn mutex_that_watches() -> Box<dyn DynSubject> {
 pub(in crate::subject) fn mutex_with_metadata() -> Box<dyn DynSubject> {
     let lock = Ours::new("mutex-metadata", promises(Kind::Mutex), |client, key| {
         let lock = client.options(client.locks().mutex(key));
-        Ok(lock.metadata(stored::METADATA).build())
+        lock.metadata(stored::METADATA).build()
     });
     boxed(lock.storing(stored::with_metadata))
 }

@@ -12,7 +12,7 @@ use crate::{
     history::{Kind, Mode, Stored},
     subject::{DynSubject, NotOffered, boxed},
 };
-use redouble_lock::{FencedGuard, Guard, Release, RwLock};
+use redouble_lock::{Fenced, FencedGuard, Guard, Release, RwLock, Write};
 use std::time::Duration;
 
 impl Takes for RwLock {
@@ -29,7 +29,7 @@ impl Takes for RwLock {
 
 /// The lock with fencing tokens for writers. Readers have none to send, so this lock promises nothing for the
 /// resource.
-struct Numbered(RwLock);
+struct Numbered(RwLock<Fenced<Write>>);
 
 /// A grant of [`Numbered`].
 enum Entry {
@@ -65,7 +65,7 @@ impl Takes for Numbered {
 
     async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Entry> {
         match mode {
-            Mode::Exclusive => Ok(take(self.0.fenced_write(), wait).await.map(Entry::Writer)),
+            Mode::Exclusive => Ok(take(self.0.write(), wait).await.map(Entry::Writer)),
             Mode::Shared => Ok(take(self.0.read(), wait).await.map(Entry::Reader)),
             Mode::Permits(_) => Err(NotOffered),
         }
@@ -74,7 +74,7 @@ impl Takes for Numbered {
 
 pub(in crate::subject) fn read_write() -> Box<dyn DynSubject> {
     let lock = Ours::new("read-write", promises(Kind::ReadWrite), |client, key| {
-        Ok(client.options(client.locks().rw_lock(key)).build())
+        client.options(client.locks().rw_lock(key)).build()
     });
     boxed(lock.storing(tokens))
 }
@@ -84,7 +84,7 @@ pub(in crate::subject) fn read_write_preferring() -> Box<dyn DynSubject> {
     let promises = promises.preferring_writers();
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().rw_lock(key));
-        Ok(Numbered(lock.prefer_writers(true).build()))
+        Ok(Numbered(lock.prefer_writers(true).fenced().build()?))
     });
     boxed(lock.storing(tokens).queueing(writer_who_waits).holding())
 }

@@ -19,7 +19,7 @@ pub(super) fn nodes(client: &Client) -> Result<Redlock, LockError> {
 }
 
 fn open(client: &Client, key: &str) -> Result<RedlockMutex, LockError> {
-    Ok(client.options(nodes(client)?.mutex(key)).build())
+    client.options(nodes(client)?.mutex(key)).build()
 }
 
 pub(in crate::subject) fn redlock() -> Box<dyn DynSubject> {
@@ -36,7 +36,7 @@ pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn DynSubject> {
         on(3).renewing(),
         |client, key| {
             let lock = client.options(nodes(client)?.mutex(key));
-            Ok(lock.watchdog(true).build())
+            lock.watchdog(true).build()
         },
     ))
 }
@@ -44,6 +44,6 @@ pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn DynSubject> {
 pub(in crate::subject) fn fenced_redlock() -> Box<dyn DynSubject> {
     let promises = fenced_promises().on(Topology::Nodes(3));
     boxed(Ours::new("fenced-redlock", promises, |client, key| {
-        Ok(client.options(nodes(client)?.fenced_mutex(key)).build())
+        client.options(nodes(client)?.mutex(key).fenced()).build()
     }))
 }

@@ -44,7 +44,7 @@ impl<K: LockKind<Guard: Grant>> Takes for Entered<K> {
 pub(in crate::subject) fn reentrant() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).reentrant();
     boxed(Ours::new("reentrant", promises, |client, key| {
-        let lock = client.options(client.locks().mutex(key)).build();
+        let lock = client.options(client.locks().mutex(key)).build()?;
         Ok(Entered::from(lock))
     }))
 }
@@ -52,7 +52,7 @@ pub(in crate::subject) fn reentrant() -> Box<dyn DynSubject> {
 pub(in crate::subject) fn fenced_reentrant() -> Box<dyn DynSubject> {
     let promises = fenced_promises().reentrant();
     boxed(Ours::new("fenced-reentrant", promises, |client, key| {
-        let lock = client.options(client.locks().fenced_mutex(key)).build();
+        let lock = client.options(client.locks().mutex(key).fenced()).build()?;
         Ok(Entered::from(lock))
     }))
 }

@@ -33,7 +33,7 @@ fn named(name: &'static str) -> Ours<Semaphore> {
     let promises = promises(Kind::Semaphore(PERMITS));
     let lock = Ours::new(name, promises, |client, key| {
         let lock = client.locks().semaphore(key, PERMITS);
-        Ok(client.options(lock).build())
+        client.options(lock).build()
     });
     lock.storing(permits)
 }

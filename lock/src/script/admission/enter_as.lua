@@ -1,7 +1,7 @@
--- Counts somebody in, once per name.
--- KEYS[1] the counter   KEYS[2] name -> place of those who are in
--- ARGV[1] its lifetime in ms, 0 for ever   ARGV[2] the name   ARGV[3] how many are let in
--- Reply: which one it is, from 1; 0 if all places are taken.
+-- Admits a client, once per name.
+-- KEYS[1] the counter   KEYS[2] name -> place of the admitted clients
+-- ARGV[1] its lifetime in ms, 0 for ever   ARGV[2] the name   ARGV[3] the number of places
+-- Reply: the number of its place, from 1; 0 if all places are taken.
 -- Redis 2.6.12 or later.
 local place = redis.call('HGET', KEYS[2], ARGV[2])
 if place then
@@ -15,7 +15,7 @@ if ARGV[1] ~= '0' then
 end
 local ttl = redis.call('PTTL', KEYS[1])
 if ttl > 0 then
-  -- It changes nothing, but fails here if this user may not set a time to live, and nobody is counted.
+  -- It changes nothing, but fails here if this user may not set a time to live, and no client is counted.
   redis.call('PEXPIRE', KEYS[2], ttl)
 end
 place = redis.call('INCR', KEYS[1])

@@ -1,4 +1,4 @@
--- Fills a stock that was not filled before: who takes from nothing leaves a negative number without a TTL.
+-- Fills a stock that was not filled before. A client that took from an empty stock has left a negative number without a TTL.
 -- KEYS[1] the stock   ARGV[1] how many   ARGV[2] for how many ms they are kept
 -- Reply: 1 if it is filled now, 0 if it was before.
 -- Redis 2.6.12 or later.

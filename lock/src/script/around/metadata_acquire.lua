@@ -1,5 +1,5 @@
--- Around the script that takes a lock: keeps what its holder says of itself beside it, for as long.
--- The last of KEYS: where; the last of ARGV: what. The script itself gets all but these.
+-- Around the script that takes a lock: stores the metadata of the holder beside the lock, with the same time to live.
+-- The last of KEYS: the key of the metadata; the last of ARGV: the metadata. The script itself gets all but these.
 -- Reply: that of the script.
 -- Redis 2.6.12 or later, or what the script needs.
 local function but_last(list)

@@ -1,5 +1,5 @@
--- Around the script that extends a lock: what its holder says of itself lasts as long, and is gone when the lock is.
--- The last of KEYS: where that is; the last of ARGV: what it is. The script itself gets all but these.
+-- Around the script that extends a lock: extends the metadata of the holder too, and removes it if the lock is lost.
+-- The last of KEYS: the key of the metadata; the last of ARGV: the metadata. The script itself gets all but these.
 -- Reply: that of the script.
 -- Redis 2.6.12 or later, or what the script needs.
 local function but_last(list)

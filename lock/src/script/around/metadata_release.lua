@@ -1,5 +1,5 @@
--- Around the script that gives a lock back: removes what its holder says of itself.
--- The last of KEYS: where that is; the last of ARGV: what it is. The script itself gets all but these.
+-- Around the script that releases a lock: removes the metadata of the holder.
+-- The last of KEYS: the key of the metadata; the last of ARGV: the metadata. The script itself gets all but these.
 -- Reply: that of the script.
 -- Redis 2.6.0 or later, or what the script needs.
 local function but_last(list)

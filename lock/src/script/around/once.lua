@@ -1,6 +1,6 @@
 -- Around a script that must be executed once although the request may arrive twice: keeps its reply, an integer, under the
 -- name of the request, and answers the same request with it.
--- The last of KEYS: where; the last of ARGV: for how many ms. The script itself gets all but these.
+-- The last of KEYS: the key of the reply; the last of ARGV: its lifetime in ms. The script itself gets all but these.
 -- Reply: that of the script.
 -- Redis 2.6.12 or later, or what the script needs.
 local function but_last(list)

@@ -1,6 +1,6 @@
--- Around a script that takes or extends a lock: reads its keys at the end, so that a connection with tracking
--- is told of the next change that another one makes. What is written here is not told to it (NOLOOP). It reads them first as well,
--- so that a user who may not read fails before the script takes the lock.
+-- Around a script that takes or extends a lock: reads its keys at the end, so that the node tells a connection with tracking
+-- of the next change by another client. NOLOOP keeps the node from telling it of its own writes. The script reads the keys first as well,
+-- so that a user without the right to read fails before the script takes the lock.
 -- The last of ARGV: how many of the first KEYS are watched. The script itself gets all but this.
 -- Reply: that of the script.
 -- Redis 6.0 or later.

@@ -1,11 +1,11 @@
--- Takes a lock that may already be ours, or a place in its queue. Follows now.lua and mint.lua.
+-- Takes a lock, which this token may already hold, or a place in its queue. Follows now.lua and mint.lua.
 -- KEYS[1] the lock   KEYS[2] the queue: name of a waiter -> its place, by the order in which they first asked
 -- KEYS[3] name -> until when the waiter counts as alive, in ms of the server   KEYS[4] the last fencing token
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] the name of the waiter
 -- ARGV[4] for how many ms a waiter counts as alive after it has asked
 -- ARGV[5] for how many ms KEYS[4] is kept after a grant, 0 for none
 -- Reply: OK, or [OK, fencing token], if the lock holds the token now, for at least the lease;
---        else in how many ms its holder or the first of the queue may be gone, -1 if that has no end.
+--        else the remaining time in ms of its holder, or of the first waiter of the queue; -1 if that has no end.
 -- The lock goes to the waiter that asks, if no waiter that is alive is in front of it.
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
@@ -44,7 +44,7 @@ now = now or now_ms()
 -- What tells that it waits already is the queue itself, which may be lost alone.
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 if redis.call('ZADD', KEYS[2], 'NX', text(tonumber(last[2] or 0) + 1), ARGV[3]) == 1 then
-  -- A newcomer removes those who died anywhere in the queue.
+  -- A newcomer removes the dead waiters of the whole queue.
   for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(now))) do
     if dead ~= ARGV[3] then
       leave(dead)

@@ -1,4 +1,4 @@
--- Gives back a lock that is still ours, or lets it end after some time; or gives back a place in its queue.
+-- Releases a lock that this token holds, or lets it end after some time; or leaves its queue.
 -- Follows now.lua and wake.lua.
 -- KEYS[1] the lock   KEYS[2] the queue   KEYS[3] the waiters that are alive
 -- ARGV[1] the token   ARGV[2] for how many ms more the lock stays taken   ARGV[3] the name of the waiter

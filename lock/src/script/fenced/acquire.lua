@@ -1,4 +1,4 @@
--- Takes a lock and mints its fencing token; or finds that it is ours already, with the token of then; or waits for it.
+-- Takes a lock and mints its fencing token; or returns that of a grant that this token already has; or waits for the lock.
 -- Follows now.lua, ask.lua and mint.lua.
 -- KEYS[1] the lock   KEYS[2] its waiters   KEYS[3] the last fencing token
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua

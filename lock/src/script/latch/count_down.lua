@@ -1,4 +1,4 @@
--- Takes one off the count of a latch, once per token, and never below zero; at zero, calls all waiters.
+-- Takes one off the count of a latch, once per token, and never below zero; at zero, wakes all waiters.
 -- Follows now.lua and wake.lua.
 -- KEYS[1] the latch   KEYS[2] its waiters, of each process one   ARGV[1] the token
 -- Reply: the count that this token has left, -1 if the latch is not set, -2 if the count was zero before.

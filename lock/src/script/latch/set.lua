@@ -1,5 +1,5 @@
 -- Sets the count of a latch, once.
--- KEYS[1] the latch: fields `set` (the token of who set it), `count`, and `done:token` per count that was taken off:
+-- KEYS[1] the latch: fields `set` (the token that set it), `count`, and `done:token` per count that was taken off:
 -- what it left
 -- ARGV[1] the token   ARGV[2] the count   ARGV[3] for how many ms the latch is kept
 -- Reply: 1 if this token has set it, now or before; 0 if another one has.

@@ -1,4 +1,4 @@
--- Takes all of several locks or none. Some or all may already be ours. Follows now.lua, ask.lua, wake.lua, pass_on.lua and
+-- Takes all of several locks or none. This token may already hold some or all. Follows now.lua, ask.lua, wake.lua, pass_on.lua and
 -- take.lua.
 -- KEYS and ARGV: as in take.lua
 -- Reply: OK if all of them hold the token now, for at least the lease;

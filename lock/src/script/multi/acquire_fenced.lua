@@ -1,5 +1,5 @@
--- Takes all of several locks or none, and mints one fencing token for all of them. Some or all may already be ours; the
--- fencing token is a new one all the same, since no caller was told the one of then. Follows now.lua, ask.lua, wake.lua,
+-- Takes all of several locks or none, and mints one fencing token for all of them. This token may already hold some or all;
+-- the fencing token is a new one all the same, because no caller knows the earlier one. Follows now.lua, ask.lua, wake.lua,
 -- pass_on.lua and take.lua.
 -- KEYS as in take.lua, and then for each lock its last fencing token
 -- ARGV as in take.lua   ARGV[6] for how many ms the last fencing tokens are kept after a grant

@@ -1,4 +1,4 @@
--- Extends the lease of several locks if all of them are still ours; else gives back those that are. Never shortens it,
+-- Extends the lease of several locks if this token holds all of them; else releases those that it holds. Never shortens it,
 -- never brings one back. Follows now.lua, wake.lua and pass_on.lua.
 -- KEYS the locks, ARGV[5] of them, and then the waiters of each
 -- ARGV[1] the token   ARGV[2] the lease in ms, from now on

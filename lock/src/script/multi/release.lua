@@ -1,4 +1,4 @@
--- Gives back those of several locks that are still ours, or lets them end after some time; or ends the wait for them.
+-- Releases those of several locks that this token holds, or lets them end after some time; or ends the wait for them.
 -- Follows now.lua, wake.lua and pass_on.lua.
 -- KEYS the locks, ARGV[5] of them, and then the waiters of each
 -- ARGV[1] the token   ARGV[2] for how many ms they shall stay taken   ARGV[3] the name of the waiter, empty if it never waited

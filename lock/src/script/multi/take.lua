@@ -1,10 +1,10 @@
--- Several locks that are taken all or none. Some or all may already be ours, or be kept for us.
+-- Several locks that are taken all or none. This token may already hold some or all, or they may be kept for it.
 -- Follows now.lua, ask.lua, wake.lua and pass_on.lua.
 -- KEYS the locks, ARGV[5] of them, and then the waiters of each
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 local count = tonumber(ARGV[5])
 -- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter; nothing if all
--- can be taken. Where there is an obstacle, waits for it, and passes on what is kept for us.
+-- can be taken. Where there is an obstacle, waits for it, and passes on what is kept for this token.
 local function obstacle()
   local wait
   local kept = {}

@@ -1,8 +1,8 @@
--- Takes a read lock that may already be ours, or waits for it. Follows now.lua, ask.lua and readers.lua.
--- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the waiters
+-- Takes a read lock, which this token may already hold, or waits for it. Follows now.lua, ask.lua and readers.lua.
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer that waits and goes first   KEYS[4] the waiters
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 -- Reply: OK if the token is a reader now, for at least the lease;
---        else in how many ms the writer is gone who holds it or goes first, -1 if that has no end.
+--        else the remaining time in ms of the writer that holds it or goes first, -1 if that has no end.
 -- Redis 3.2 or later.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   register(KEYS[4])

@@ -1,9 +1,9 @@
--- How the waiters of a read-write lock are called. What the name of one adds is 'r' for a reader, 'w' for a writer.
+-- Wake-ups of the waiters of a read-write lock. What the name of one adds is 'r' for a reader, 'w' for a writer.
 -- Follows now.lua and wake.lua.
 -- KEYS[4] the waiters
--- Calls the first waiter that is alive. If that is a reader, calls the readers behind it too, up to the next writer; each process
--- gets one message. Passes over readers if `writers_only`. Looks at 100 waiters at most.
-local function call_waiters(writers_only)
+-- Wakes the first waiter that is alive. If that is a reader, wakes the readers behind it too, up to the next writer; each process
+-- gets one message. Passes over waiters of the kind `passed_over`. Looks at 100 waiters at most.
+local function call_waiters(passed_over)
   local waiting = redis.call('ZRANGE', KEYS[4], 0, 99, 'WITHSCORES')
   local now = waiting[1] and now_ms()
   local processes, tokens, names = {}, {}, {}
@@ -11,7 +11,7 @@ local function call_waiters(writers_only)
     local name, kind = waiting[i], string.sub(waiting[i], 49)
     if tonumber(waiting[i + 1]) < now then
       redis.call('ZREM', KEYS[4], name)
-    elseif kind == 'w' then
+    elseif kind == 'w' and kind ~= passed_over then
       if #names == 0 then
         local heard = call(name)
         if not heard then
@@ -24,7 +24,7 @@ local function call_waiters(writers_only)
       else
         break
       end
-    elseif not writers_only then
+    elseif kind ~= passed_over then
       local process = string.sub(name, 1, 16)
       if not tokens[process] then
         processes[#processes + 1] = process

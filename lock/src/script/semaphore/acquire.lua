@@ -1,4 +1,4 @@
--- Takes permits that may already be ours, or waits for them. Follows now.lua, ask.lua and permits.lua.
+-- Takes permits, which this token may already hold, or waits for them. Follows now.lua, ask.lua and permits.lua.
 -- KEYS[1] the holders   KEYS[2] the waiters
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 -- ARGV[5] how many permits there are   ARGV[6] how many are wanted

@@ -1,7 +1,7 @@
--- How waiters for permits are called. What the name of one adds is the number of permits that it wants.
+-- Wake-ups of waiters for permits. What the name of one adds is the number of permits that it wants.
 -- Follows now.lua, wake.lua and permits.lua.
 -- KEYS[2] the waiters   ARGV[5] how many permits there are
--- Calls the waiters that the free permits are enough for, in their order. Looks at 32 of them at most.
+-- Wakes the waiters that the free permits are enough for, in their order. Looks at 32 of them at most.
 local function call_waiters(now)
   local waiting = redis.call('ZRANGE', KEYS[2], 0, 31, 'WITHSCORES')
   local free = waiting[1] and tonumber(ARGV[5]) - taken()

@@ -1,4 +1,4 @@
--- Gives back permits that are still ours, or lets them end after some time; or ends the wait for them.
+-- Releases permits that this token holds, or lets them end after some time; or ends the wait for them.
 -- Follows now.lua, wake.lua, permits.lua and call.lua.
 -- KEYS[1] the holders   KEYS[2] the waiters
 -- ARGV[1] the token   ARGV[2] for how many ms more they stay taken   ARGV[3] the name of the waiter, empty if it never waited

@@ -1,4 +1,4 @@
--- Takes a lock that may already be ours, because an earlier request was executed but not answered; or waits for it.
+-- Takes a lock, which this token may already hold because an earlier request was executed without a reply; or waits for it.
 -- Follows now.lua and ask.lua.
 -- KEYS[1] the lock   KEYS[2] its waiters
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua

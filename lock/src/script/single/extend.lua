@@ -1,4 +1,4 @@
--- Extends the lease of a lock that is still ours. Never shortens it, never brings it back.
+-- Extends the lease of a lock that this token holds. Never shortens it, never brings it back.
 -- KEYS[1] the lock   ARGV[1] the token   ARGV[2] the lease in ms, from now on
 -- Reply: 1 if the key holds the token, for at least the lease; 0 if it does not.
 -- Redis 2.6.0 or later.

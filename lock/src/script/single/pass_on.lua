@@ -1,7 +1,7 @@
--- How a mutex goes from its holder to a waiter. Follows now.lua and wake.lua.
+-- The hand-over of a mutex from its holder to a waiter. Follows now.lua and wake.lua.
 -- Frees `lock`: keeps it for the first waiter of the set `waiters`, until that has asked, or deletes it. It is kept for 50 ms at
 -- most, and for a twelfth of the time that it had left: so with a short lease the other waiters find it free in time if
--- the called one is paused. While it is kept, its value is '?' and the token of that waiter.
+-- the woken one is paused. While it is kept, its value is '?' and the token of that waiter.
 local function pass_on(lock, waiters)
   local token = call_first(waiters)
   if token then
@@ -11,7 +11,7 @@ local function pass_on(lock, waiters)
     redis.call('DEL', lock)
   end
 end
--- Ends the wait of ARGV[3] for `lock`, whose value is `holder`. If the waiter was called already, the next one is called.
+-- Ends the wait of ARGV[3] for `lock`, whose value is `holder`. If the waiter was woken already, the next one is woken.
 local function leave(lock, waiters, holder)
   local called = redis.call('ZREM', waiters, ARGV[3]) == 0
   if holder == '?' .. ARGV[1] or called and not holder then

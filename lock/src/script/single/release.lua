@@ -1,4 +1,4 @@
--- Gives back a lock that is still ours, or lets it end after some time; or ends the wait for it.
+-- Releases a lock that this token holds, or lets it end after some time; or ends the wait for it.
 -- Follows now.lua, wake.lua and pass_on.lua.
 -- KEYS[1] the lock   KEYS[2] its waiters
 -- ARGV[1] the token   ARGV[2] for how many ms more it stays taken   ARGV[3] the name of the waiter, empty if it never waited

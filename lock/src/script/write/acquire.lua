@@ -1,11 +1,11 @@
--- Takes a write lock that may already be ours, or waits for it. Follows now.lua, ask.lua, mint.lua and readers.lua.
--- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the waiters
+-- Takes a write lock, which this token may already hold, or waits for it. Follows now.lua, ask.lua, mint.lua and readers.lua.
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer that waits and goes first   KEYS[4] the waiters
 -- KEYS[5] the last fencing token
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 -- ARGV[5] for how many ms a writer that waits keeps new readers out, 0 if it does not
 -- ARGV[6] for how many ms KEYS[5] is kept after a grant, 0 for none
 -- Reply: OK, or [OK, fencing token], if the lock holds the token now, for at least the lease;
---        else in how many ms those who hold it are gone, -1 if that has no end.
+--        else the longest remaining time in ms of its holders, -1 if that has no end.
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then

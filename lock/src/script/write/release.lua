@@ -1,6 +1,6 @@
--- Gives back a write lock that is still ours, or lets it end after some time; or ends the wait for it, and gives back the place
+-- Releases a write lock that this token holds, or lets it end after some time; or ends the wait for it, and gives up the place
 -- in front of the readers. Follows now.lua, wake.lua and call.lua.
--- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the waiters
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer that waits and goes first   KEYS[4] the waiters
 -- ARGV[1] the token   ARGV[2] for how many ms more it stays taken   ARGV[3] the name of the waiter, empty if it never waited
 -- Reply: 1 if the lock held the token; 0 if it did not.
 -- Redis 3.2 or later.
@@ -21,6 +21,6 @@ if held then
 end
 -- Readers that this writer kept out can enter although other readers are inside.
 if held or not holder and (waited or called) then
-  call_waiters(first and not waited)
+  call_waiters(first and not waited and 'r')
 end
 return held and 1 or 0

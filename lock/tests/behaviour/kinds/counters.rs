@@ -41,7 +41,13 @@ async fn each_counts(locks: &LockManager) {
     assert_eq!(stock.take().await.unwrap(), Some(0));
     assert_eq!(stock.take().await.unwrap(), None);
 
-    let owner = locks.fenced_mutex("owned").lease(LEASE).build().owner();
+    let owner = locks
+        .mutex("owned")
+        .fenced()
+        .lease(LEASE)
+        .build()
+        .unwrap()
+        .owner();
     let (outer, inner) = (owner.lock().await.unwrap(), owner.lock().await.unwrap());
     assert_eq!(outer.fencing_token(), inner.fencing_token());
     assert_eq!(outer.release().await, Release::StillHeld);
@@ -128,12 +134,24 @@ async fn an_owner_that_is_dropped_on_its_way_in_or_out_holds_nothing() -> Test {
         assert_eq!(keys(server).await, [""; 0], "{}", server.history());
     };
     let first = async |locks: LockManager| {
-        let owner = locks.mutex(KEY).lease(LEASE).watchdog(true).build().owner();
+        let owner = locks
+            .mutex(KEY)
+            .lease(LEASE)
+            .watchdog(true)
+            .build()
+            .unwrap()
+            .owner();
         drop(owner.lock().await.unwrap());
     };
     dropped_everywhere("the first level", first, nothing).await;
     let again = async |locks: LockManager| {
-        let owner = locks.mutex(KEY).lease(LEASE).watchdog(true).build().owner();
+        let owner = locks
+            .mutex(KEY)
+            .lease(LEASE)
+            .watchdog(true)
+            .build()
+            .unwrap()
+            .owner();
         let outer = owner.lock().await.unwrap();
         let inner = owner.lock().await.unwrap();
         assert_eq!(inner.release().await, Release::StillHeld);

@@ -46,7 +46,7 @@ impl Subject {
 
 fn build<K: Kind>(builder: LockBuilder<K>, built: Built) -> Subject {
     let builder = builder.lease(built.lease).watchdog(built.watchdog);
-    Subject::of(builder.build())
+    Subject::of(builder.build().unwrap())
 }
 
 /// Builds the lock of one kind for a client that has a manager for each of three nodes.
@@ -58,48 +58,67 @@ pub(crate) const KINDS: [(&str, Make); 12] = [
         build(nodes[0].mutex(key), built)
     }),
     ("fenced mutex", |nodes, key, built| {
-        build(nodes[0].fenced_mutex(key), built)
+        build(nodes[0].mutex(key).fenced(), built)
     }),
     ("fair mutex", |nodes, key, built| {
         build(nodes[0].fair_mutex(key), built)
     }),
     ("fenced fair mutex", |nodes, key, built| {
-        build(nodes[0].fenced_fair_mutex(key), built)
+        build(nodes[0].fair_mutex(key).fenced(), built)
     }),
     ("write lock", |nodes, key, built| {
         let builder = nodes[0].rw_lock(key).prefer_writers(true);
-        let both = builder.lease(built.lease).watchdog(built.watchdog).build();
+        let both = builder
+            .lease(built.lease)
+            .watchdog(built.watchdog)
+            .build()
+            .unwrap();
         Subject::of(both.write().clone())
     }),
     ("fenced write lock", |nodes, key, built| {
-        let builder = nodes[0].rw_lock(key);
-        let both = builder.lease(built.lease).watchdog(built.watchdog).build();
-        Subject::of(both.fenced_write().clone())
+        let builder = nodes[0].rw_lock(key).fenced();
+        let both = builder
+            .lease(built.lease)
+            .watchdog(built.watchdog)
+            .build()
+            .unwrap();
+        Subject::of(both.write().clone())
     }),
     ("all permits of a semaphore", |nodes, key, built| {
         let builder = nodes[0].semaphore(key, 3);
-        let semaphore = builder.lease(built.lease).watchdog(built.watchdog).build();
+        let semaphore = builder
+            .lease(built.lease)
+            .watchdog(built.watchdog)
+            .build()
+            .unwrap();
         Subject::of(semaphore.permits(3).unwrap())
     }),
     ("one permit of one", |nodes, key, built| {
         let builder = nodes[0].semaphore(key, 1);
-        let semaphore = builder.lease(built.lease).watchdog(built.watchdog).build();
+        let semaphore = builder
+            .lease(built.lease)
+            .watchdog(built.watchdog)
+            .build()
+            .unwrap();
         Subject::of(semaphore.permits(1).unwrap())
     }),
     ("several keys", |nodes, key, built| {
         let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
         build(nodes[0].multi_key_mutex(keys).unwrap(), built)
     }),
-    ("several keys with one number", |nodes, key, built| {
-        let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
-        build(nodes[0].fenced_multi_key_mutex(keys).unwrap(), built)
-    }),
+    (
+        "several keys with one fencing token",
+        |nodes, key, built| {
+            let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
+            build(nodes[0].multi_key_mutex(keys).unwrap().fenced(), built)
+        },
+    ),
     ("Redlock", |nodes, key, built| {
         let redlock = Redlock::new(nodes.iter().cloned()).unwrap();
         build(redlock.mutex(key), built)
     }),
     ("fenced Redlock", |nodes, key, built| {
         let redlock = Redlock::new(nodes.iter().cloned()).unwrap();
-        build(redlock.fenced_mutex(key), built)
+        build(redlock.mutex(key).fenced(), built)
     }),
 ];

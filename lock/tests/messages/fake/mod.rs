@@ -414,7 +414,7 @@ impl State {
             }
             Reply::Integer(i64::from(ours))
         } else {
-            assert!(script.contains("\n-- Gives back a lock"));
+            assert!(script.contains("\n-- Releases a lock"));
             self.log.push("release".into());
             let called = !ours && !args[2].is_empty() && !leaves(self);
             if ours || kept || called && holder.is_none() {
