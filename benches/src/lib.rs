@@ -13,6 +13,7 @@ pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod process;
+pub mod refusals;
 pub mod report;
 pub mod scenarios;
 pub mod start;
