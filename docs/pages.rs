@@ -3,7 +3,7 @@
 
 use redouble::{Clock, Server};
 use redouble_conformance::history::Excuse;
-use redouble_differential::{KNOWN, LENIENT, NOT_SENT};
+use redouble_differential::{KNOWN, LENIENT, NOT_IN_INFO, NOT_SENT};
 use std::{
     collections::BTreeMap,
     env,
@@ -241,6 +241,13 @@ fn the_known_differences_are_up_to_date() -> Test {
     );
     for known in KNOWN {
         writeln!(text, "| {} | {} |", known.name, known.reason)?;
+    }
+    text.push_str(
+        "\n## Fields of INFO\n\n\
+         The double omits these fields, because they describe the memory of a process, its allocator and its machine:\n\n",
+    );
+    for name in NOT_IN_INFO {
+        writeln!(text, "* `{name}`")?;
     }
     generated("differences.md", &text)
 }

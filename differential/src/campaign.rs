@@ -6,6 +6,7 @@ use super::{
     generate::Generator,
     peer::Peer,
     sequence::{Difference, OBSERVER, Sequence},
+    traffic::Traffic,
 };
 use serde_json::{Value, json};
 use std::{
@@ -26,6 +27,8 @@ pub struct Campaign {
     pub requests: usize,
     /// Only commands whose names contain this text.
     pub only: String,
+    /// Plays mutated recorded traffic instead of generated requests.
+    pub traffic: Option<Traffic>,
     /// Number of kinds of differences after which the campaign ends.
     pub findings_max: usize,
 }
@@ -73,6 +76,8 @@ pub struct Report {
     pub tallies: Vec<(String, Tally)>,
     /// Rows and options that were not sent and accepted over both protocols.
     pub missed: Vec<String>,
+    /// Commands and options that fall short of the shares in [`Generator::shortfall`].
+    pub short: Vec<String>,
 }
 
 impl Report {
@@ -96,6 +101,7 @@ impl Report {
             "differences": findings.collect::<Vec<_>>(),
             "coverage": tallies.collect::<Vec<_>>(),
             "missed": self.missed,
+            "short": self.short,
         })
     }
 }
@@ -122,7 +128,10 @@ impl Campaign {
             if found.len() >= self.findings_max {
                 break;
             }
-            let drawn = generator.sequence(seed, self.requests);
+            let drawn = match &self.traffic {
+                None => generator.sequence(seed, self.requests),
+                Some(traffic) => traffic.sequence(&table, seed, self.requests),
+            };
             let sequence = &drawn.sequence;
             let played = sequence.play(real)?;
             let (errors, replies) = played.errors();
@@ -154,8 +163,11 @@ impl Campaign {
             }
             progress(found.len());
         }
-        report.tallies = generator.tallies(&report.coverage);
-        report.missed = generator.missed(&report.coverage);
+        if self.traffic.is_none() {
+            report.tallies = generator.tallies(&report.coverage);
+            report.missed = generator.missed(&report.coverage);
+            report.short = generator.shortfall(&report.coverage, report.requests);
+        }
         report.findings = found.into_values().collect();
         Ok(report)
     }

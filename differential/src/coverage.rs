@@ -48,10 +48,28 @@ impl Tally {
     }
 }
 
+/// Replies to one command, with and without errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Number of replies, without those that only queue a request.
+    pub all: u64,
+    /// Number of replies that are not errors.
+    pub good: u64,
+}
+
+impl Answers {
+    /// Returns the percentage of replies that are not errors.
+    pub fn percent(self) -> u64 {
+        (self.good * 100).checked_div(self.all).unwrap_or(0)
+    }
+}
+
 /// Coverage of the sequences that were played.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     tallies: BTreeMap<Feature, Tally>,
+    /// Counts of replies by the name of the command.
+    answers: BTreeMap<String, Answers>,
     mistakes: BTreeMap<Mistake, u64>,
 }
 
@@ -74,6 +92,11 @@ impl Coverage {
                 let is_accepted = is_accepted(&output.reply);
                 self.tally(features, resp3.contains(&connection), is_accepted);
                 let name = table.name_of(request);
+                if output.reply != QUEUED {
+                    let answers = self.answers.entry(name.clone()).or_default();
+                    answers.all += 1;
+                    answers.good += u64::from(is_accepted);
+                }
                 let version = request.get(1).map(Vec::as_slice);
                 match (&*name, version) {
                     ("hello", Some(b"3")) if is_accepted => drop(resp3.insert(connection)),
@@ -107,9 +130,19 @@ impl Coverage {
                 sum.accepted[at] += tally.accepted[at];
             }
         }
+        for (name, answers) in &other.answers {
+            let sum = self.answers.entry(name.clone()).or_default();
+            sum.all += answers.all;
+            sum.good += answers.good;
+        }
         for (mistake, count) in &other.mistakes {
             *self.mistakes.entry(*mistake).or_default() += count;
         }
+    }
+
+    /// Returns the counts of replies by the name of the command.
+    pub fn answers(&self) -> &BTreeMap<String, Answers> {
+        &self.answers
     }
 
     pub(super) fn of(&self, feature: Feature) -> Tally {
@@ -123,9 +156,12 @@ impl Coverage {
     }
 }
 
+/// The reply to a request that waits for EXEC.
+const QUEUED: &[u8] = b"+QUEUED\r\n";
+
 /// Returns true if a request was executed: it may also be refused, or wait for EXEC.
 fn is_accepted(reply: &[u8]) -> bool {
-    !reply.starts_with(b"-") && reply != b"+QUEUED\r\n"
+    !reply.starts_with(b"-") && reply != QUEUED
 }
 
 #[cfg(test)]

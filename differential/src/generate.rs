@@ -5,12 +5,13 @@ use super::{
     coverage::{Coverage, Feature, Tally},
     known::{NOT_SENT, is_never_accepted},
     mistake::Mistake,
+    prepared,
     sequence::{Sequence, Step},
+    source::Source,
     table::{Argument, Kind, Row, Table},
     transcript::split,
     values::{SETUP, is_given},
 };
-use redouble::engine::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of open connections of one sequence.
@@ -19,7 +20,15 @@ const CONNECTIONS_MAX: usize = 3;
 /// Percentage of sequences with requests that share a write, and percentage of requests there that wait for
 /// the next one.
 const BATCHES: usize = 40;
+/// Percentage of requests with a mistake, among those that need not be accepted.
+const MISTAKEN: usize = 12;
 const HELD: usize = 40;
+
+/// Minimum percentage of replies to each command that are not errors.
+const GOOD_PERCENT_MIN: u64 = 60;
+/// Minimum number of uses of each command and each option in `USES_PER` requests.
+const USES_MIN: u64 = 500;
+const USES_PER: u64 = 1_000_000;
 
 /// Requests that subscribe to the events of all keys, which the connection's own requests cause too.
 const LISTEN: [&str; 2] = [
@@ -63,7 +72,7 @@ impl<'a> Generator<'a> {
             features.extend(repeated(row).map(|it| Feature::Repeated(at, it)));
         }
         // Neighbouring features would give sequences of a single command.
-        let mut source = Source(Rng::for_component(0, "features"));
+        let mut source = Source::new(0, "features");
         source.shuffle(&mut features);
         Self {
             table,
@@ -107,6 +116,32 @@ impl<'a> Generator<'a> {
         missed
     }
 
+    /// Returns the commands with too many errors among their replies, and the options that were sent too rarely in this
+    /// number of requests.
+    pub fn shortfall(&self, coverage: &Coverage, requests: usize) -> Vec<String> {
+        let answers = coverage.answers();
+        let commands = self.names().filter_map(|name| {
+            let answers = answers.get(name).copied().unwrap_or_default();
+            let percent = answers.percent();
+            let is_short = percent < GOOD_PERCENT_MIN && !is_never_accepted(name);
+            is_short.then(|| {
+                format!(
+                    "{name}: {percent} % of {} replies are no error",
+                    answers.all
+                )
+            })
+        });
+        let uses_min = requests as u64 * USES_MIN / USES_PER;
+        let options = self.features.iter().filter_map(|feature| {
+            let uses: u64 = coverage.of(*feature).sent.iter().sum();
+            let name = || self.name(*feature);
+            (uses < uses_min).then(|| format!("{}: given {uses} times of {uses_min}", name()))
+        });
+        let mut short: Vec<String> = commands.chain(options).collect();
+        short.sort();
+        short
+    }
+
     /// Returns the counts of each row and option, by name.
     pub fn tallies(&self, coverage: &Coverage) -> Vec<(String, Tally)> {
         let tally = |feature: &Feature| (self.name(*feature), coverage.of(*feature));
@@ -135,7 +170,7 @@ impl<'a> Generator<'a> {
 
 /// Returns the number of requests that are drawn for a feature.
 fn forced(requests: usize) -> usize {
-    requests / 2
+    requests * 2 / 3
 }
 
 /// Returns the optional arguments, and those that are one of several.
@@ -158,29 +193,6 @@ fn options(row: &Row) -> impl Iterator<Item = usize> {
 fn repeated(row: &Row) -> impl Iterator<Item = usize> {
     let multiple = row.each_argument().into_iter().filter(|it| it.multiple);
     multiple.map(|it| it.id)
-}
-
-#[derive(Debug)]
-pub(super) struct Source(Rng);
-
-impl Source {
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        (self.0.next_u64() % bound.max(1) as u64) as usize
-    }
-
-    pub(super) fn percent(&mut self, chance: usize) -> bool {
-        self.below(100) < chance
-    }
-
-    pub(super) fn pick<'a>(&mut self, pool: &[&'a str]) -> &'a str {
-        pool[self.below(pool.len())]
-    }
-
-    pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
-        for at in (1..list.len()).rev() {
-            list.swap(at, self.below(at + 1));
-        }
-    }
 }
 
 /// State of a connection.
@@ -209,6 +221,8 @@ pub(super) struct Draw<'a, 'g> {
     pub(super) is_careful: bool,
     /// Number of keys that a preceding count has announced.
     pub(super) linked: Option<usize>,
+    /// The first key of the request.
+    pub(super) first_key: Option<String>,
 }
 
 /// The option for which a request is drawn, and whether it is given twice.
@@ -222,7 +236,7 @@ impl<'a, 'g> Draw<'a, 'g> {
     pub(super) fn new(generator: &'a Generator<'g>, seed: u64) -> Self {
         Self {
             generator,
-            source: Source(Rng::for_component(seed, "sequence")),
+            source: Source::new(seed, "sequence"),
             steps: Vec::new(),
             features: Vec::new(),
             mistakes: BTreeMap::new(),
@@ -232,6 +246,7 @@ impl<'a, 'g> Draw<'a, 'g> {
             used: Vec::new(),
             is_careful: false,
             linked: None,
+            first_key: None,
         }
     }
 
@@ -249,7 +264,7 @@ impl<'a, 'g> Draw<'a, 'g> {
 
     /// Makes some requests share a write with the next one of their connection.
     fn batch(&mut self, seed: u64) {
-        let mut source = Source(Rng::for_component(seed, "batches"));
+        let mut source = Source::new(seed, "batches");
         if !source.percent(BATCHES) {
             return;
         }
@@ -292,7 +307,7 @@ impl<'a, 'g> Draw<'a, 'g> {
             if count > 1 && self.source.percent(35) {
                 at = self.source.below(count);
             }
-            if n % 2 == 0
+            if n % 3 != 2
                 && let Some(feature) = due.next()
             {
                 let given = |id, twice| Wanted {
@@ -399,10 +414,32 @@ impl<'a, 'g> Draw<'a, 'g> {
         let mut request = self.request(row, wanted);
         let generator = self.generator;
         let row = &generator.table.rows[row];
-        if !self.is_careful && self.source.percent(25) && self.make_mistake(row, &mut request) {
+        if self.source.percent(prepared::FITTED) {
+            prepared::fit(&row.name, &mut request, &mut self.source);
+        }
+        if !self.is_careful && self.source.percent(MISTAKEN) && self.make_mistake(row, &mut request)
+        {
             self.used.clear();
         }
+        if !self.live[at].queues && self.source.percent(prepared::PREPARED) {
+            self.prepare(at, &row.name);
+        }
         self.push(at, request);
+    }
+
+    /// Sends the requests that a command needs to succeed.
+    fn prepare(&mut self, at: usize, name: &str) {
+        let used = std::mem::take(&mut self.used);
+        let key = self.first_key.clone().unwrap_or_default();
+        for line in prepared::requests(name) {
+            let words = split(line).unwrap_or_default();
+            let words = words.into_iter().map(|word| match &*word {
+                b"{}" => key.clone(),
+                word => String::from_utf8_lossy(word).into_owned(),
+            });
+            self.push(at, words.collect());
+        }
+        self.used = used;
     }
 
     pub(super) fn made(&mut self, mistake: Mistake) {

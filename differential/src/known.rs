@@ -119,6 +119,26 @@ pub const KNOWN: &[Known] = &[
     },
 ];
 
+/// Fields of INFO that the double omits: they describe the memory of a process, its allocator and its machine, so a
+/// value of the double would not be true of Redis.
+pub const NOT_IN_INFO: &[&str] = &[
+    "allocator_active",
+    "allocator_allocated",
+    "allocator_frag_bytes",
+    "allocator_frag_ratio",
+    "allocator_resident",
+    "allocator_rss_bytes",
+    "allocator_rss_ratio",
+    "mem_fragmentation_bytes",
+    "mem_fragmentation_ratio",
+    "rss_overhead_bytes",
+    "rss_overhead_ratio",
+    "total_system_memory",
+    "total_system_memory_human",
+    "used_memory_rss",
+    "used_memory_rss_human",
+];
+
 /// Ways to compare replies that differ in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {

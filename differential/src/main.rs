@@ -4,7 +4,8 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use redouble_conformance::backend::redis_server;
 use redouble_differential::{
-    Campaign, KNOWN, LENIENT, NEVER_ACCEPTED, NOT_SENT, Peer, Report, parse_corpus, transcript,
+    Campaign, KNOWN, LENIENT, NEVER_ACCEPTED, NOT_SENT, Peer, Report, Traffic, parse_corpus,
+    transcript,
 };
 use std::{
     error::Error,
@@ -62,6 +63,9 @@ struct Options {
     /// Play this file instead: a saved difference, or a list of requests.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Play mutated recorded traffic instead: a file with the output of `redis-cli MONITOR`, or a folder of such files.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["file", "only"])]
+    traffic: Option<PathBuf>,
     /// Program of the real server [default: REDOUBLE_REDIS, else the redis-server on the PATH].
     #[arg(long, visible_alias = "redis-bin", value_name = "PROGRAM")]
     server: Option<PathBuf>,
@@ -118,6 +122,7 @@ fn run(args: &Options, out: &mut impl Write) -> Fallible<bool> {
         requests: args.requests,
         only: args.only.clone(),
         findings_max: args.findings,
+        traffic: args.traffic.as_deref().map(Traffic::read).transpose()?,
     };
     let bar = bar(args.count);
     let report = campaign.run(&mut real, &mut double, &mut |found| {
@@ -166,6 +171,14 @@ fn summary(report: &Report, program: &Path, out: &mut impl Write) -> io::Result<
     if missed > MISSED_MAX {
         writeln!(out, "  ... (--coverage shows them all)")?;
     }
+    writeln!(
+        out,
+        "{} commands and options with too many errors, or too few requests",
+        report.short.len()
+    )?;
+    for text in &report.short {
+        writeln!(out, "  {text}")?;
+    }
     Ok(())
 }
 
@@ -177,6 +190,11 @@ fn coverage(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for (name, tally) in &report.tallies {
         let of = |at: usize| format!("{}/{}", tally.accepted[at], tally.sent[at]);
         writeln!(out, "{:>21} {:>7}   {name}", of(0), of(1))?;
+    }
+    writeln!(out, "\nanswered without an error:")?;
+    for (name, answers) in report.coverage.answers() {
+        let (percent, all) = (answers.percent(), answers.all);
+        writeln!(out, "{percent:>4} % of {all:>7}   {name}")?;
     }
     writeln!(out)
 }

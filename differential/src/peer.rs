@@ -178,7 +178,7 @@ impl Peer {
     }
 
     /// Sends a request on a connection that no sequence uses, and returns its reply.
-    pub(super) fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+    pub fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
         match &mut self.server {
             Kind::Double(peer) => peer.control.ask(request),
             Kind::Real(peer) => peer.control.ask(request),

@@ -22,6 +22,7 @@ impl Draw<'_, '_> {
                 .for_each(|word| word.make_ascii_uppercase());
         }
         self.linked = None;
+        self.first_key = None;
         self.arguments(row, &row.arguments, wanted, &mut request);
         if let Some(pool) = undocumented(row) {
             self.value(pool, &mut request);
@@ -147,15 +148,18 @@ impl Draw<'_, '_> {
 
     fn key(&mut self, row: &Row) -> String {
         let own = keys_of(&row.group);
-        if !self.is_careful && self.source.percent(8) {
+        let key = if !self.is_careful && self.source.percent(4) {
             self.made(Mistake::WrongType);
-            return self.source.pick(ANY_KEYS).to_owned();
-        }
-        self.source.pick(own).to_owned()
+            self.source.pick(ANY_KEYS)
+        } else {
+            self.source.pick(own)
+        };
+        self.first_key.get_or_insert_with(|| key.to_owned());
+        key.to_owned()
     }
 
     fn value(&mut self, pool: Pool, into: &mut Vec<String>) {
-        let is_odd = !self.is_careful && self.source.percent(15);
+        let is_odd = !self.is_careful && self.source.percent(8);
         into.push(match pool {
             Pool::Words(_, odd) if is_odd && !odd.is_empty() => {
                 self.made(Mistake::Odd);
@@ -182,7 +186,13 @@ impl Draw<'_, '_> {
             }
             Pool::Request => {
                 let (row, linked, used) = (self.row, self.linked.take(), self.used.len());
-                let at = self.source.below(self.generator.table.rows.len());
+                let first_key = self.first_key.take();
+                let rows = &self.generator.table.rows;
+                let mut at = self.source.below(rows.len());
+                // COMMAND GETKEYS of a command without keys is an error.
+                while !rows[at].has_keys() && self.source.percent(90) {
+                    at = self.source.below(rows.len());
+                }
                 let is_nested = undocumented(&self.generator.table.rows[at]).is_some();
                 let request = if is_nested {
                     vec!["get".to_owned(), "s1".to_owned()]
@@ -191,7 +201,7 @@ impl Draw<'_, '_> {
                 };
                 // The command is named, not executed.
                 self.used.truncate(used);
-                (self.row, self.linked) = (row, linked);
+                (self.row, self.linked, self.first_key) = (row, linked, first_key);
                 into.extend(request);
                 return;
             }

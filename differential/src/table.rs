@@ -72,6 +72,12 @@ impl Row {
         self.arguments.iter().flat_map(Argument::each).collect()
     }
 
+    /// Returns true if it names keys.
+    pub(super) fn has_keys(&self) -> bool {
+        let mut arguments = self.each_argument().into_iter();
+        arguments.any(|argument| argument.kind == Kind::Key)
+    }
+
     /// Returns true if a call may block.
     pub(super) fn waits(&self) -> bool {
         self.blocks || self.name == "wait"

@@ -227,6 +227,25 @@ const SCRIPTS: Pool = Pool::Words(
         "return 1",
     ],
 );
+/// Scripts that EVAL_RO accepts, and scripts that it refuses.
+const READING_SCRIPTS: Pool = Pool::Words(
+    &[
+        "return redis.pcall('GET', KEYS[1])",
+        "return {KEYS, ARGV, #KEYS, #ARGV}",
+        "return redis.pcall('HGETALL', KEYS[1])",
+        "redis.setresp(3); return redis.pcall('HGETALL', KEYS[1])",
+        "return {1, 2.9, -3.9, 'x', true, false, {1, {}}, nil, 4}",
+        "return redis.status_reply(ARGV[1] or 'none')",
+        "return redis.sha1hex(ARGV[1] or '')",
+    ],
+    &[
+        "return redis.call('SET', KEYS[1], ARGV[1], 'NX')",
+        "return redis.call('GET', KEYS[1])",
+        "return redis.error_reply(ARGV[1] or 'none')",
+        "x = 1",
+        "return 1 +",
+    ],
+);
 /// Digests of `return 1`, in both cases, and others.
 const DIGESTS: Pool = Pool::Words(
     &["e0e1f9fabfc9d4800c877a703b823ac0578ff8db"],
@@ -326,6 +345,11 @@ const HINTS: &[(&str, &str, Pool)] = &[
     // A smaller count would return random members.
     ("spop", "count", Pool::Words(&["100"], &["0", "-1", "abc"])),
     ("*", "count", COUNTS),
+    (
+        "lpos",
+        "rank",
+        Pool::Words(&["1", "2", "-1", "-2"], &["0", "abc", ""]),
+    ),
     ("*", "rank", SMALL),
     ("*", "limit", COUNTS),
     ("*", "start", SMALL),
@@ -359,7 +383,7 @@ const HINTS: &[(&str, &str, Pool)] = &[
     (
         "*",
         "threshold",
-        Pool::Words(&["0", "1", "2", "2-1"], &["-1", "abc", ""]),
+        Pool::Words(&["0", "1", "2"], &["2-1", "-1", "abc", ""]),
     ),
     (
         "*",
@@ -369,6 +393,7 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("*", "ms", Pool::Words(&["0", "1000"], &["-1", "abc"])),
     ("*", "channel", CHANNELS),
     ("*", "shardchannel", CHANNELS),
+    ("eval_ro", "script", READING_SCRIPTS),
     ("*", "script", SCRIPTS),
     ("*", "sha1", DIGESTS),
     (
@@ -404,6 +429,11 @@ const HINTS: &[(&str, &str, Pool)] = &[
         Pool::Words(&["0", "1", "7", "100"], &["-1", "abc", "4294967296"]),
     ),
     (
+        "getbit",
+        "offset",
+        Pool::Words(&["0", "1", "7", "100"], &["-1", "abc", "4294967296"]),
+    ),
+    (
         "setbit",
         "value",
         Pool::Words(&["0", "1"], &["2", "-1", "abc", ""]),
@@ -428,6 +458,8 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ),
     ("config|set", "parameter", Pool::Setting),
     ("config|set", "value", Pool::Nothing),
+    ("acl|dryrun", "command", Pool::Request),
+    ("acl|dryrun", "arg", Pool::Nothing),
     ("*", "command-name", Pool::CommandName),
     ("*", "category", CATEGORIES),
     ("*", "categoryname", CATEGORIES),
@@ -513,6 +545,8 @@ const GIVEN: &[(&str, &str)] = &[
     ("command|info", "command-name"),
     ("scan", "count"),
     ("spop", "count"),
+    // Without a password there is only a user to log in.
+    ("auth", "username"),
 ];
 
 /// Arguments that COMMAND DOCS does not list.

@@ -131,7 +131,11 @@ mod tests {
             (Server::builder().user("alice (+get"), "is not closed"),
             (
                 Server::builder().user("alice").user("alice"),
-                "Duplicate user 'alice'",
+                "'alice': Duplicate user found",
+            ),
+            (
+                Server::builder().user("default on").user("default off"),
+                "'default': Duplicate user found",
             ),
             (
                 Server::builder().acl_file("/nonexistent/users.acl"),

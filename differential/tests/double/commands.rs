@@ -6,7 +6,7 @@
 
 use redouble_conformance::backend::redis_server;
 use redouble_differential::{
-    Campaign, Defect, Generator, NOT_SENT, Peer, Report, parse_corpus, write_corpus,
+    Campaign, Defect, Generator, NOT_IN_INFO, NOT_SENT, Peer, Report, parse_corpus, write_corpus,
 };
 use std::{collections::BTreeSet, env, fs, io::Write as _, path::Path, time::SystemTime};
 
@@ -141,12 +141,41 @@ fn the_double_answers_as_a_real_server_does() {
     ));
 }
 
+/// The names of all fields of INFO, without those that an error, a command or a database has brought.
+fn info_fields(peer: &mut Peer) -> BTreeSet<String> {
+    let request = ["INFO", "everything"].map(|word| word.as_bytes().to_vec());
+    let reply = peer.ask(&request).expect("the server answers");
+    let text = String::from_utf8_lossy(&reply).into_owned();
+    let names = text.lines().filter_map(|line| line.split_once(':'));
+    let names = names.map(|(name, _)| name.to_owned());
+    let varies = ["cmdstat_", "errorstat_", "latency_percentiles_", "db"];
+    names
+        .filter(|name| !varies.iter().any(|start| name.starts_with(start)))
+        .collect()
+}
+
+#[test]
+fn info_lacks_the_listed_fields_and_no_others() {
+    let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
+        say("fields of INFO: no real server");
+        return;
+    };
+    let mut real = Peer::real(&program).expect("the server starts");
+    let mut double = Peer::double().expect("the double starts");
+    let (theirs, ours) = (info_fields(&mut real), info_fields(&mut double));
+    let lacking: Vec<&str> = theirs.difference(&ours).map(String::as_str).collect();
+    assert_eq!(lacking, NOT_IN_INFO);
+    let own: Vec<&str> = ours.difference(&theirs).map(String::as_str).collect();
+    assert_eq!(own, ["redouble_version"]);
+}
+
 /// Asks both for all that they say of their commands, which chance asks for too seldom.
 fn describe(real: &mut Peer, double: &mut Peer) -> Report {
     let campaign = Campaign {
         seeds: 0..DESCRIBED,
         requests: REQUESTS,
         only: "command|docs".to_owned(),
+        traffic: None,
         findings_max: FINDINGS_MAX,
     };
     let report = campaign.run(real, double, &mut |_| {});
@@ -158,6 +187,7 @@ fn run(real: &mut Peer, double: &mut Peer, first: u64, count: u64, findings_max:
         seeds: first..first + count,
         requests: REQUESTS,
         only: String::new(),
+        traffic: None,
         findings_max,
     };
     let report = campaign.run(real, double, &mut |_| {});

@@ -5,7 +5,7 @@ use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
 use crate::engine::{
     Address, Asking, BUS_PORT_DISTANCE, Claim, Cluster, ClusterChange as Change, ClusterMessage,
-    Ctx, Effect, Handshake, Health, SLOTS, UnixMicros, UnixMillis, slot_of,
+    Ctx, Effect, EndpointType, Handshake, Health, SLOTS, UnixMicros, UnixMillis, slot_of,
 };
 use crate::resp::{Reply, parse_integer};
 use std::fmt::Write as _;
@@ -332,11 +332,23 @@ fn slots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let view = view(ctx)?;
     let describe = |of: usize| {
         let member = &view.members[of];
+        let endpoint = match view.endpoint_type() {
+            EndpointType::Unknown => Reply::Nil,
+            EndpointType::Ip | EndpointType::Hostname => Reply::bulk(view.endpoint(of)),
+        };
+        let pair = |name: &'static str, value: &str| (Reply::bulk(name), Reply::bulk(value));
+        let mut others = Vec::new();
+        if view.endpoint_type() != EndpointType::Ip {
+            others.push(pair("ip", view.ip(of)));
+        }
+        if view.endpoint_type() != EndpointType::Hostname && !member.announced.hostname.is_empty() {
+            others.push(pair("hostname", &member.announced.hostname));
+        }
         Reply::Array(vec![
-            Reply::bulk(view.host(of)),
-            Reply::Int(member.address.port.into()),
+            endpoint,
+            Reply::Int(member.port().into()),
             Reply::bulk(&member.id),
-            Reply::Map(Vec::new()),
+            Reply::Map(others),
         ])
     };
     let mut all = Vec::new();
@@ -384,20 +396,22 @@ fn shards(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
             Health::Up | Health::Suspected => "online",
             Health::Failed => "fail",
         };
-        let host = view.host(of);
+        let hostname = &*member.announced.hostname;
+        let hostname = (!hostname.is_empty()).then(|| ("hostname", Reply::bulk(hostname)));
         let pairs = [
             ("id", Reply::bulk(&member.id)),
-            ("port", Reply::Int(member.address.port.into())),
-            ("ip", Reply::bulk(host)),
-            ("endpoint", Reply::bulk(host)),
+            ("port", Reply::Int(member.port().into())),
+            ("ip", Reply::bulk(view.ip(of))),
+            ("endpoint", Reply::bulk(view.endpoint(of))),
+        ];
+        let pairs = pairs.into_iter().chain(hostname).chain([
             ("role", Reply::bulk(role)),
             (
                 "replication-offset",
                 Reply::Int(offset_of(ctx, view, of) as i64),
             ),
             ("health", Reply::bulk(health)),
-        ];
-        let pairs = pairs.into_iter();
+        ]);
         Reply::Map(
             pairs
                 .map(|(name, value)| (Reply::bulk(name), value))

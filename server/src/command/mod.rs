@@ -37,6 +37,7 @@ mod introspection;
 mod latency;
 mod list;
 mod list_pop;
+mod lolwut;
 mod memory;
 mod migrate;
 mod missing;

@@ -4,7 +4,7 @@ use super::client::milliseconds;
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Address, Config, Ctx, Effect, Replication, UnixMicros};
+use crate::engine::{AckGoal, Address, Config, Ctx, Effect, Replication, UnixMicros};
 use crate::resp::{Reply, parse_integer};
 use std::time::Duration;
 
@@ -101,16 +101,53 @@ fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let wanted = args.integer()?;
     let millis = milliseconds(args.required()?)?;
-    let offset = ctx.session.wrote_up_to;
-    let have = ctx.replication().have(offset);
-    let answer = Reply::Int(have as i64);
-    let wanted = usize::try_from(wanted).unwrap_or(0);
-    if have >= wanted {
+    let goal = AckGoal {
+        offset: ctx.session.wrote_up_to,
+        replicas: usize::try_from(wanted).unwrap_or(0),
+        own_file: None,
+    };
+    await_acks(ctx, goal, millis)
+}
+
+/// WAITAOF of 7.2 (`replication.c: waitaofCommand`).
+fn waitaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let local = args.integer()?;
+    if !(0..=1).contains(&local) {
+        return Err(CommandError::Text(
+            "ERR value is out of range, value must between 0 and 1".into(),
+        ));
+    }
+    let replicas = args.integer_from(0, "ERR value is out of range, must be positive")?;
+    let millis = milliseconds(args.required()?)?;
+    if ctx.replication().is_replica() {
+        return Err(CommandError::Text(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just \
+             local and are not propagated."
+                .into(),
+        ));
+    }
+    if local > 0 && ctx.config().append_only().is_none() {
+        return Err(CommandError::Text(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.".into(),
+        ));
+    }
+    let goal = AckGoal {
+        offset: ctx.session.wrote_up_to,
+        replicas: usize::try_from(replicas).unwrap_or(usize::MAX),
+        own_file: Some(local > 0),
+    };
+    await_acks(ctx, goal, millis)
+}
+
+/// Answers at once if the goal is met, or blocks for up to `millis`; 0 is no limit.
+fn await_acks(ctx: &mut Ctx<'_>, goal: AckGoal, millis: i64) -> CommandResult {
+    let (answer, is_reached) = ctx.acks(goal);
+    if is_reached {
         return Ok(answer);
     }
     let timeout = Duration::from_millis(millis.unsigned_abs());
     let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-    ctx.await_replicas(wanted, offset);
+    ctx.await_acks(goal);
     ctx.block_for(timeout, answer)
 }
 
@@ -210,6 +247,14 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .since("3.0.0")
         .syntax("numreplicas:integer timeout:integer")
         .summary("Waits until replicas have the writes of this connection."),
+    CommandSpec::new("waitaof", 4, Group::Generic, waitaof)
+        .flags(&[Flags::NOSCRIPT])
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .acl(&["@connection"])
+        .acl_without(&["@keyspace"])
+        .since("7.2.0")
+        .syntax("numlocal:integer numreplicas:integer timeout:integer")
+        .summary("Waits until append-only files have the writes of this connection."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -116,10 +116,17 @@ fn replconf(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
                 side(ctx).has_psync2 |= value.eq_ignore_ascii_case(b"psync2");
             }
             b"ack" => {
+                let offset = |text: &[u8]| {
+                    let offset = crate::resp::parse_integer(text)?;
+                    Some(u64::try_from(offset).unwrap_or(0))
+                };
                 if ctx.session.reads_stream()
-                    && let Some(offset) = crate::resp::parse_integer(value)
+                    && let Some(reached) = offset(value)
                 {
-                    ctx.acknowledge(u64::try_from(offset).unwrap_or(0));
+                    // The append-only file of a replica of 7.2.
+                    let is_synced = args.keyword("FACK");
+                    let synced = args.next().filter(|_| is_synced).and_then(offset);
+                    ctx.acknowledge(reached, synced);
                 }
                 return Err(CommandError::NoAnswer);
             }

@@ -89,22 +89,6 @@ fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// LOLWUT without pictures, which belong to Redis's authors.
-fn lolwut(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if args.remaining() >= 2
-        && args.keyword("VERSION")
-        && let version @ (5 | 6) = args.integer()?
-    {
-        return Err(CommandError::NotImplemented {
-            what: format!("LOLWUT VERSION {version}"),
-        });
-    }
-    Ok(Reply::Verbatim {
-        format: *b"txt",
-        text: ctx.config().profile.banner().into(),
-    })
-}
-
 fn module_list(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(Vec::new()))
 }
@@ -205,11 +189,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output"])
         .since("2.6.0")
         .summary("The node's clock."),
-    row("lolwut", -1, lolwut)
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .since("5.0.0")
-        .syntax("[VERSION version:integer]")
-        .summary("The version, for people."),
+    super::lolwut::LOLWUT,
     row("monitor", 1, monitor)
         .flags(ADMIN)
         .summary("Sends every executed command to this connection."),

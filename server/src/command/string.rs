@@ -3,8 +3,11 @@
 use super::expire::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, integer_of};
-use crate::engine::{Arg, Class, Ctx, EncodingHint, Profile, Ttl, UnixMillis, Value, feature};
+use crate::engine::{
+    Arg, Class, Ctx, EncodingHint, Profile, Since, Ttl, UnixMillis, Value, feature,
+};
 use crate::resp::{Blob, LongDouble, Reply};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Forms of an expiry in SET and GETEX.
 #[derive(Clone, Copy)]
@@ -29,36 +32,73 @@ impl Expiry<'_> {
     }
 }
 
-/// A condition of SET or DELEX on the string at the key.
+/// A condition of SET or DELEX on the value at the key. A missing key differs from every value.
 #[derive(Clone, Copy)]
 enum Condition<'a> {
-    /// IFEQ; a missing key does not meet it.
-    Equal(&'a [u8]),
-    /// IFNE
-    Different(&'a [u8]),
+    /// NX
+    Missing,
+    /// XX
+    Present,
+    /// IFEQ and IFNE
+    Value { text: &'a [u8], is_equal: bool },
+    /// IFDEQ and IFDNE
+    Digest { hex: &'a [u8], is_equal: bool },
 }
 
-impl Condition<'_> {
-    fn is_met(self, value: Option<&Blob>) -> bool {
-        match self {
-            Self::Equal(other) => value.is_some_and(|value| **value == *other),
-            Self::Different(other) => value.is_none_or(|value| **value != *other),
+impl<'a> Condition<'a> {
+    /// Returns the condition with this name on its operand.
+    fn named(keyword: Keyword, operand: &'a [u8]) -> Option<Self> {
+        let is_equal = matches!(keyword, Keyword(Keyword::IFEQ | Keyword::IFDEQ));
+        match keyword {
+            Keyword(Keyword::IFEQ | Keyword::IFNE) => Some(Self::Value {
+                text: operand,
+                is_equal,
+            }),
+            Keyword(Keyword::IFDEQ | Keyword::IFDNE) => Some(Self::Digest {
+                hex: operand,
+                is_equal,
+            }),
+            Keyword(_) => None,
         }
     }
 
-    /// Returns the error for conditions of 8.4 on a digest.
-    fn digest_error(command: &str) -> CommandError {
-        CommandError::NotImplemented {
-            what: format!("{command} with IFDEQ or IFDNE"),
+    fn is_met(self, ctx: &mut Ctx<'_>, key: &[u8], is_there: bool) -> Result<bool, CommandError> {
+        match self {
+            Self::Missing => Ok(!is_there),
+            Self::Present => Ok(is_there),
+            Self::Value { is_equal, .. } | Self::Digest { is_equal, .. } => {
+                let equals = match ctx.write::<Blob>(key)? {
+                    Some(value) => self.holds_for(value)?,
+                    None => false,
+                };
+                Ok(equals == is_equal)
+            }
         }
     }
+
+    /// Returns true if the value or its digest equals the operand.
+    fn holds_for(self, value: &[u8]) -> Result<bool, CommandError> {
+        match self {
+            Self::Missing | Self::Present => Ok(true),
+            Self::Value { text, .. } => Ok(value == text),
+            Self::Digest { hex, .. } if hex.len() != DIGEST_LEN => Err(CommandError::Text(
+                format!("ERR Digest must be exactly {DIGEST_LEN} hexadecimal characters").into(),
+            )),
+            Self::Digest { hex, .. } => Ok(digest_of(value).as_bytes().eq_ignore_ascii_case(hex)),
+        }
+    }
+}
+
+/// Number of characters of a digest.
+const DIGEST_LEN: usize = 16;
+
+/// Returns the digest of a string: XXH3 of 64 bits, in hexadecimal.
+fn digest_of(value: &[u8]) -> String {
+    format!("{:0DIGEST_LEN$x}", xxh3_64(value))
 }
 
 #[derive(Default)]
 struct Options<'a> {
-    only_new: bool,
-    only_existing: bool,
-    /// A condition on the former value.
     condition: Option<Condition<'a>>,
     get: bool,
     keep_ttl: bool,
@@ -88,14 +128,14 @@ impl<'a> Options<'a> {
                     });
                 }
                 Keyword(Keyword::NX)
-                    if for_set && !options.only_existing && options.condition.is_none() =>
+                    if for_set && matches!(options.condition, None | Some(Condition::Missing)) =>
                 {
-                    options.only_new = true;
+                    options.condition = Some(Condition::Missing);
                 }
                 Keyword(Keyword::XX)
-                    if for_set && !options.only_new && options.condition.is_none() =>
+                    if for_set && matches!(options.condition, None | Some(Condition::Present)) =>
                 {
-                    options.only_existing = true;
+                    options.condition = Some(Condition::Present);
                 }
                 Keyword(Keyword::GET) if for_set => options.get = true,
                 Keyword(Keyword::KEEPTTL) if for_set && options.expiry.is_none() => {
@@ -104,33 +144,15 @@ impl<'a> Options<'a> {
                 Keyword(Keyword::PERSIST) if !for_set && options.expiry.is_none() => {
                     options.persist = true;
                 }
-                Keyword(Keyword::IFEQ)
-                    if for_set
-                        && options.has_no_condition()
-                        && profile.has(feature::SET_IF_EQUAL) =>
-                {
-                    options.condition = Some(Condition::Equal(args.required()?));
-                }
-                Keyword(Keyword::IFNE)
-                    if for_set
-                        && options.has_no_condition()
-                        && profile.has(feature::SET_IF_DIFFERENT) =>
-                {
-                    options.condition = Some(Condition::Different(args.required()?));
-                }
-                Keyword(Keyword::IFDEQ | Keyword::IFDNE)
-                    if for_set && profile.has(feature::SET_IF_DIFFERENT) =>
-                {
-                    return Err(Condition::digest_error("SET"));
+                keyword @ Keyword(
+                    Keyword::IFEQ | Keyword::IFNE | Keyword::IFDEQ | Keyword::IFDNE,
+                ) if for_set && options.condition.is_none() && profile.has(keyword.since()) => {
+                    options.condition = Condition::named(keyword, args.required()?);
                 }
                 Keyword(_) => return Err(CommandError::Syntax),
             }
         }
         Ok(options)
-    }
-
-    fn has_no_condition(&self) -> bool {
-        !self.only_new && !self.only_existing && self.condition.is_none()
     }
 }
 
@@ -165,6 +187,15 @@ impl Keyword {
             at += 1;
         }
         Self(folded)
+    }
+
+    /// Version that introduced a condition on the former value.
+    fn since(self) -> Since {
+        if self.0 == Self::IFEQ {
+            feature::SET_IF_EQUAL
+        } else {
+            feature::SET_IF_DIFFERENT
+        }
     }
 }
 
@@ -208,11 +239,8 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         None
     };
     let found = ctx.find(key);
-    if (options.only_new && found.is_some()) || (options.only_existing && found.is_none()) {
-        return Ok(old.unwrap_or(Reply::Nil));
-    }
     if let Some(condition) = options.condition
-        && !condition.is_met(ctx.write::<Blob>(key)?.as_deref())
+        && !condition.is_met(ctx, key, found.is_some())?
     {
         return Ok(old.unwrap_or(Reply::Nil));
     }
@@ -240,16 +268,13 @@ fn delex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let condition = match (args.remaining(), args.next(), args.next()) {
         (0, ..) => None,
-        (2, Some(word), Some(value)) => Some(match &word.to_ascii_lowercase()[..] {
-            b"ifeq" => Condition::Equal(value),
-            b"ifne" => Condition::Different(value),
-            b"ifdeq" | b"ifdne" => return Err(Condition::digest_error("DELEX")),
-            _ => {
-                return Err(CommandError::Text(
-                    "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE".into(),
-                ));
-            }
-        }),
+        (2, Some(word), Some(operand)) => {
+            let condition = Condition::named(Keyword::of(word), operand);
+            let condition = condition.ok_or_else(|| {
+                CommandError::Text("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE".into())
+            });
+            Some(condition?)
+        }
         _ => {
             return Err(CommandError::Arity {
                 command: "delex".to_owned(),
@@ -260,32 +285,44 @@ fn delex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         if ctx.find(key).is_none() {
             return Ok(Reply::Int(0));
         }
-        let value = ctx.write::<Blob>(key).map_err(|_wrong_type| {
-            CommandError::Text(
+        if ctx.write::<Blob>(key).is_err() {
+            return Err(CommandError::Text(
                 "ERR Key should be of string type if conditions are specified".into(),
-            )
-        })?;
-        if !condition.is_met(value.as_deref()) {
+            ));
+        }
+        if !condition.is_met(ctx, key, true)? {
             return Ok(Reply::Int(0));
         }
     }
+    Ok(Reply::Int(delete(ctx, key).into()))
+}
+
+/// DELIFEQ of Valkey 9: deletes a string that equals another one.
+fn delifeq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, text) = (args.required()?, args.required()?);
+    let condition = Condition::Value {
+        text,
+        is_equal: true,
+    };
+    let is_there = ctx.find(key).is_some();
+    let is_equal = condition.is_met(ctx, key, is_there)?;
+    Ok(Reply::Int((is_equal && delete(ctx, key)).into()))
+}
+
+/// Deletes a key; returns false if it is missing.
+fn delete(ctx: &mut Ctx<'_>, key: &[u8]) -> bool {
     let is_gone = ctx.delete(key);
     if is_gone {
         ctx.propagate_removal(key, "lazyfree-lazy-user-del");
         ctx.notify(Class::Generic, "del", key);
     }
-    Ok(Reply::Int(is_gone.into()))
+    is_gone
 }
 
-/// DELIFEQ of Valkey 9: deletes a string that equals another one.
-fn delifeq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let (key, value) = (args.required()?, args.required()?);
-    let is_equal = Condition::Equal(value).is_met(ctx.write::<Blob>(key)?.as_deref());
-    if is_equal && ctx.delete(key) {
-        ctx.propagate_removal(key, "lazyfree-lazy-user-del");
-        ctx.notify(Class::Generic, "del", key);
-    }
-    Ok(Reply::Int(is_equal.into()))
+/// DIGEST of 8.4.
+fn digest(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let value = ctx.read::<Blob>(args.required()?)?;
+    Ok(value.map_or(Reply::Nil, |value| Reply::bulk(digest_of(value))))
 }
 
 fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -305,10 +342,7 @@ fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
     ctx.replies_here();
-    if ctx.delete(key) {
-        ctx.propagate_removal(key, "lazyfree-lazy-user-del");
-        ctx.notify(Class::Generic, "del", key);
-    }
+    delete(ctx, key);
     Ok(old)
 }
 
@@ -497,7 +531,8 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .key_notes("Read only with `GET`")
         .find_keys(super::keys::set)
         .syntax(
-            "key value [condition=(NX | XX | IFEQ ifeq-value@8.4.0/8.1.0 | IFNE ifne-value@8.4.0)]@2.6.12 [GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12 | \
+            "key value [condition=(NX | XX | IFEQ ifeq-value@8.4.0/8.1.0 | IFNE ifne-value@8.4.0 | \
+             IFDEQ ifdeq-digest:integer@8.4.0 | IFDNE ifdne-digest:integer@8.4.0)]@2.6.12 [GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12 | \
              PX milliseconds:integer@2.6.12 | EXAT unix-time-seconds:unix-time@6.2.0 | PXAT \
              unix-time-milliseconds:unix-time@6.2.0 | KEEPTTL@6.0.0)]",
         )
@@ -511,8 +546,16 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "delete"])
         .since("8.4.0")
-        .syntax("key [condition=(IFEQ ifeq-value | IFNE ifne-value)]")
+        .syntax(
+            "key [condition=(IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest:integer | IFDNE ifdne-digest:integer)]",
+        )
         .summary("Deletes a key, with an optional condition."),
+    row("digest", 2, digest)
+        .flags(RO)
+        .keys(1, 1, 1, &["RO", "access"])
+        .since("8.4.0")
+        .syntax("key")
+        .summary("Returns the digest of a string, for IFDEQ and IFDNE."),
     row("delifeq", 3, delifeq)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "delete"])

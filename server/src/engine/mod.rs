@@ -79,11 +79,12 @@ pub(crate) use origin::Origin;
 pub(crate) use parameter::is_secret;
 pub use parameter::parameters_without_effect;
 pub use peers::cluster::ClusterMessage;
-pub(crate) use peers::cluster::{
-    BUS_PORT_DISTANCE, Change as ClusterChange, Claim, Cluster, Handshake, Health, SLOTS, slot_of,
-};
 #[cfg(feature = "net")]
-pub(crate) use peers::cluster::{Member, Side, merge, share_of};
+pub(crate) use peers::cluster::{Announced, Member, Side, merge, share_of};
+pub(crate) use peers::cluster::{
+    BUS_PORT_DISTANCE, Change as ClusterChange, Claim, Cluster, EndpointType, Handshake, Health,
+    SLOTS, slot_of,
+};
 pub(crate) use peers::failover::Failover;
 #[cfg(feature = "net")]
 pub(crate) use peers::image::Image;
@@ -91,11 +92,11 @@ pub use peers::journal::Unit;
 pub use peers::migration::Migration;
 pub(crate) use peers::migration::NO_ANSWER;
 pub use peers::replication::Address;
-pub(crate) use peers::replication::Replication;
+pub(crate) use peers::replication::{AckGoal, Replication};
 pub(crate) use peers::sentinel::{MasterSettings, Seen, Sentinel, SimulatedFailures, Watched};
 pub use persistence::{AppendFsync, Storage};
 pub use profile::Profile;
-pub(crate) use profile::feature;
+pub(crate) use profile::{Since, feature};
 pub use rng::Rng;
 pub(crate) use state::persistence::SaveError;
 pub(crate) use table::{

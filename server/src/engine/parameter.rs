@@ -312,6 +312,21 @@ fn percentile(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Longest name of a host (`NET_HOST_STR_LEN`).
+const HOSTNAME_MAX: usize = 256;
+
+/// `config.c: isValidAnnouncedHostname`.
+fn announced_hostname(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    if value.len() >= HOSTNAME_MAX {
+        return Err("Hostnames must be less than 256 characters");
+    }
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
+    if !value.iter().all(is_allowed) {
+        return Err("Hostnames may only contain alphanumeric characters, hyphens or dots");
+    }
+    Ok(value.to_vec())
+}
+
 impl Config {
     /// The value of a parameter, as CONFIG GET prints it; empty if there is none.
     pub(crate) fn value_of(&self, name: &str) -> Vec<u8> {
@@ -524,10 +539,10 @@ const PARAMETERS: &[Parameter] = &[
         |config, given| { config.cluster_allow_reads_when_down = given.is_yes(); Ok(()) },
     ),
     switch("cluster-allow-replica-migration", "yes"),
-    integer("cluster-announce-bus-port", "0", PORT.0, PORT.1),
-    text("cluster-announce-hostname", ""),
-    text("cluster-announce-ip", ""),
-    integer("cluster-announce-port", "0", PORT.0, PORT.1),
+    integer("cluster-announce-bus-port", "0", PORT.0, PORT.1).honoured(),
+    parameter("cluster-announce-hostname", "", Kind::Special(announced_hostname)).honoured(),
+    text("cluster-announce-ip", "").honoured(),
+    integer("cluster-announce-port", "0", PORT.0, PORT.1).honoured(),
     integer("cluster-announce-tls-port", "0", PORT.0, PORT.1),
     immutable("cluster-config-file", "nodes.conf"),
     immutable("cluster-enabled", "").read(|config| yes_or_no(config.cluster_enabled)),
@@ -535,7 +550,7 @@ const PARAMETERS: &[Parameter] = &[
     integer("cluster-migration-barrier", "1", 0, I32),
     integer("cluster-node-timeout", "15000", 0, i64::MAX).honoured(),
     immutable("cluster-port", "0"),
-    parameter("cluster-preferred-endpoint-type", "ip", Kind::Choice(&["ip", "hostname", "unknown-endpoint"])),
+    parameter("cluster-preferred-endpoint-type", "ip", Kind::Choice(&["ip", "hostname", "unknown-endpoint"])).honoured(),
     switch("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover"),
     integer("cluster-replica-validity-factor", "10", 0, I32).alias("cluster-slave-validity-factor"),
     switch("cluster-require-full-coverage", "").kept(

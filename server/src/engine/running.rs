@@ -35,6 +35,8 @@ pub(super) struct RunningUnit {
     /// True while keys are evicted for a request that does not run yet: pushes to its caller come before its
     /// reply.
     pub(super) is_evicting: bool,
+    /// True if the unit changed `maxmemory`: keys are evicted after it.
+    pub(super) evicts_behind: bool,
     /// Reason for which a blocked request runs again.
     pub(super) retry: Option<Retry>,
     /// A transaction whose script was killed and that goes on now.
@@ -55,6 +57,7 @@ impl RunningUnit {
             reply_at: None,
             has_sequel: false,
             is_evicting: false,
+            evicts_behind: false,
             retry: None,
             resumed: None,
             awake_at: now,

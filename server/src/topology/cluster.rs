@@ -10,7 +10,8 @@ use super::bus::Bus;
 use super::network::{Network, NetworkState, is_running};
 use super::task::{ClusterTask, Task};
 use crate::engine::{
-    Claim, Cluster, ClusterChange as Change, Health, Member, Rng, UnixMicros, share_of, slot_of,
+    Announced, Claim, Cluster, ClusterChange as Change, Health, Member, Rng, UnixMicros, share_of,
+    slot_of,
 };
 use crate::node_handle::LockedNode;
 use std::time::Duration;
@@ -380,6 +381,7 @@ impl Network {
                 master: None,
                 epoch: epoch(index),
                 health: Health::Up,
+                announced: Announced::default(),
             });
         members.collect()
     }

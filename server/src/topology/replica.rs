@@ -204,10 +204,11 @@ impl NetworkState {
         target
             .node
             .change(target.shared, now, |engine, now| engine.apply(&unit, now));
+        let file = target.node.engine.config().append_only();
         let target = &mut locked[from];
         let offset = unit.offset;
         target.node.change(target.shared, now, |engine, now| {
-            engine.acknowledge(id, offset, now)
+            engine.acknowledge(id, offset, file, now)
         });
     }
 }

@@ -323,10 +323,92 @@ fn set_compares_the_former_value() -> Test {
         (Profile::REDIS_8_4, "DELIFEQ k x", false),
         (Profile::REDIS_8_4, "DELEX k IFEQ x", true),
         (Profile::REDIS_7_4, "DELEX k", false),
+        (Profile::VALKEY_9, "SET k v IFDNE x", false),
+        (Profile::REDIS_7_4, "DIGEST k", false),
     ] {
         let reply = ask(&self::server(profile), request);
         assert_eq!(!reply.starts_with("ERR"), is_known, "{profile}: {reply}");
     }
+    Ok(())
+}
+
+/// From the documentation of Redis 7.2.
+#[test]
+fn waitaof_waits_for_the_file() -> Test {
+    assert!(ask(&server(Profile::REDIS_7_0), "WAITAOF 0 0 0").starts_with("ERR unknown command"));
+    let server = Server::builder()
+        .compat(Profile::REDIS_7_2)
+        .clock(redouble::Clock::Manual)
+        .start_blocking()?;
+    for (request, expected) in [
+        (
+            "WAITAOF 2 0 0",
+            "ERR value is out of range, value must between 0 and 1",
+        ),
+        (
+            "WAITAOF 0 -1 0",
+            "ERR value is out of range, must be positive",
+        ),
+        ("WAITAOF 0 0 -1", "ERR timeout is negative"),
+        (
+            "WAITAOF 1 0 0",
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ),
+        ("WAITAOF 0 0 0", "[0 0]"),
+        ("CONFIG SET appendonly yes appendfsync always", "OK"),
+    ] {
+        assert_eq!(ask(&server, request), expected, "{request}");
+    }
+    let mut client = redis::Client::open(server.url())?.get_connection()?;
+    let mut run = |text: &str| -> Result<redis::Value, redis::RedisError> {
+        let mut command = redis::Cmd::new();
+        for word in text.split(' ') {
+            command.arg(word);
+        }
+        command.query(&mut client)
+    };
+    let answer =
+        |local: i64| redis::Value::Array(vec![redis::Value::Int(local), redis::Value::Int(0)]);
+    run("SET k v")?;
+    assert_eq!(run("WAITAOF 1 0 0")?, answer(1));
+    run("CONFIG SET appendfsync everysec")?;
+    run("SET k w")?;
+    run("MULTI")?;
+    run("WAITAOF 1 0 0")?;
+    assert_eq!(run("EXEC")?, redis::Value::Array(vec![answer(0)]));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| run("WAITAOF 1 0 0"));
+        while !ask(&server, "INFO clients").contains("blocked_clients:1") {
+            std::thread::yield_now();
+        }
+        server
+            .clock()
+            .advance(std::time::Duration::from_millis(999));
+        assert!(ask(&server, "INFO clients").contains("blocked_clients:1"));
+        server.clock().advance(std::time::Duration::from_millis(1));
+        assert_eq!(waiting.join().map_err(|_| "a panic")??, answer(1));
+        Ok(())
+    })
+}
+
+#[test]
+fn lolwut_draws_above_the_version() -> Test {
+    let server = server(Profile::REDIS_7_0);
+    let triangle = "#   \n##  \n# # \n####\n\nRedis ver. 7.0.15\n";
+    for (request, expected) in [
+        ("LOLWUT VERSION 5 4 9 4", triangle),
+        ("LOLWUT VERSION 6 4 4", triangle),
+        ("LOLWUT VERSION 7 x", "Redis ver. 7.0.15\n"),
+        ("LOLWUT 4 4", "Redis ver. 7.0.15\n"),
+        (
+            "LOLWUT VERSION 5 x",
+            "ERR value is not an integer or out of range",
+        ),
+    ] {
+        assert_eq!(ask(&server, request), expected, "{request}");
+    }
+    let drawn = ask(&server, "LOLWUT VERSION 5 9223372036854775807 1 -5");
+    assert_eq!(drawn.lines().next().map(str::len), Some(1_000));
     Ok(())
 }
 
@@ -356,6 +438,25 @@ fn a_key_is_deleted_on_a_condition() -> Test {
             "ERR Key should be of string type if conditions are specified",
         ),
         ("DELEX l", "1"),
+    ] {
+        assert_eq!(ask(&redis, request), expected, "{request}");
+    }
+    let missed = "ERR Digest must be exactly 16 hexadecimal characters";
+    for (request, expected) in [
+        ("DIGEST k2", "(nil)"),
+        ("SET k2 v IFDEQ short", "(nil)"),
+        ("SET k2 hello IFDNE short", "OK"),
+        ("DIGEST k2", "9555e8555c62dcfd"),
+        ("SET k2 w IFDEQ 9555e8555c62dcf", missed),
+        ("SET k2 w IFDNE 9555e8555c62dcfd", "(nil)"),
+        (
+            "SET k2 w IFDEQ 9555E8555C62DCFD IFEQ hello",
+            "ERR syntax error",
+        ),
+        ("SET k2 world IFDEQ 9555E8555C62DCFD GET", "hello"),
+        ("DELEX k2 IFDNE short", missed),
+        ("DELEX k2 IFDEQ 9555e8555c62dcfd", "0"),
+        ("DELEX k2 IFDNE 9555e8555c62dcfd", "1"),
     ] {
         assert_eq!(ask(&redis, request), expected, "{request}");
     }

@@ -2,9 +2,8 @@
 
 use super::rule::{RuleError, c_text, has_spaces, merge_selectors};
 use super::user::User;
-use super::{Acl, DEFAULT_USER};
-use crate::engine::acl::UserId;
-use std::collections::BTreeMap;
+use super::{Acl, DEFAULT_USER, UserId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Users that were read and are not in force yet.
 pub(in crate::engine) type Users = BTreeMap<Vec<u8>, User>;
@@ -36,12 +35,27 @@ impl Acl {
         !has_spaces(name)
     }
 
-    /// Adds a user as the settings at the start define it, such as `alice on nopass +@all`
-    /// (`acl.c: ACLLoadConfiguredUsers`).
+    /// Adds the users that the settings at the start define, each as in `alice on nopass +@all`
+    /// (`acl.c: ACLAppendUserForLoading, ACLLoadConfiguredUsers`).
     ///
     /// # Errors
-    /// The reason why the definition is invalid.
-    pub(in crate::engine) fn define(&mut self, definition: &[u8]) -> Result<(), String> {
+    /// The reason why a definition is invalid, or the name of a user that is defined twice.
+    pub(in crate::engine) fn define_all(&mut self, definitions: &[Vec<u8>]) -> Result<(), String> {
+        let mut names = BTreeSet::new();
+        for definition in definitions {
+            let name = self.define(definition)?;
+            if !names.insert(name) {
+                return Err(format!(
+                    "Error in user declaration '{}': Duplicate user found. A user can only be defined once",
+                    String::from_utf8_lossy(name)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one user and returns its name.
+    fn define<'a>(&mut self, definition: &'a [u8]) -> Result<&'a [u8], String> {
         let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let mut words = definition
             .split(u8::is_ascii_whitespace)
@@ -49,12 +63,6 @@ impl Acl {
         let Some(name) = words.next() else {
             return Err("the definition of a user needs a name".to_owned());
         };
-        if self.id(name).is_some_and(|id| id != UserId::DEFAULT) {
-            return Err(format!(
-                "Duplicate user '{}': a user can be defined only once",
-                shown(name)
-            ));
-        }
         let rules: Vec<&[u8]> = words.collect();
         let rules = merge_selectors(&rules)
             .map_err(|at| format!("the selector '{}' is not closed", shown(rules[at])))?;
@@ -71,7 +79,7 @@ impl Acl {
             })?;
         }
         self.put(name, user);
-        Ok(())
+        Ok(name)
     }
 
     /// Reads the text of an ACL file. Nothing is in force yet ([`Acl::replace`]).

@@ -237,3 +237,21 @@ fn numbers_of_removed_users_are_used_again() {
     assert_eq!(add(&mut acl, "c"), a);
     assert_eq!(acl.name(b), b"b");
 }
+
+#[test]
+fn settings_define_a_user_once() {
+    for (definitions, expected) in [
+        (["default off", "alice on"], None),
+        (["default on nopass", "default off"], Some("default")),
+        (["alice on", "alice off"], Some("alice")),
+    ] {
+        let defined = acl().define_all(&definitions.map(|one| one.as_bytes().to_vec()));
+        let duplicate =
+            expected.map(|name| format!("Error in user declaration '{name}': Duplicate"));
+        match (defined, duplicate) {
+            (Ok(()), None) => {}
+            (Err(error), Some(start)) => assert!(error.starts_with(&start), "{error}"),
+            (defined, _) => panic!("{definitions:?}: {defined:?}"),
+        }
+    }
+}

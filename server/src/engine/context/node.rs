@@ -12,14 +12,14 @@ use crate::engine::introspection::stats::Stats;
 use crate::engine::libraries::Libraries;
 use crate::engine::peers::cluster::{Change as ClusterChange, Cluster};
 use crate::engine::peers::failover::Failover;
-use crate::engine::peers::replication::Replication;
+use crate::engine::peers::replication::{AckGoal, Replication};
 use crate::engine::peers::sentinel::Sentinel;
 #[cfg(feature = "script")]
 use crate::engine::scripting::Scripts;
 use crate::engine::time::UnixMicros;
 #[cfg(feature = "script")]
 use crate::resp::OwnedRequest;
-use crate::resp::{Blob, ErrorReply};
+use crate::resp::{Blob, ErrorReply, Reply};
 
 /// Parameters, statistics and identity.
 impl Ctx<'_> {
@@ -248,10 +248,17 @@ impl Ctx<'_> {
         self.state.promote();
     }
 
-    /// Registers the caller for the acknowledgements of `replicas` replicas (WAIT).
-    pub(crate) fn await_replicas(&mut self, replicas: usize, offset: u64) {
+    /// Returns the present reply to WAIT or WAITAOF, and true if it meets the client's goal.
+    pub(crate) fn acks(&mut self, goal: AckGoal) -> (Reply, bool) {
+        let now = self.state.unit.now();
+        self.state.peers.replication.settle_files(now);
+        self.state.peers.replication.answer(goal)
+    }
+
+    /// Registers the caller for the acknowledgements of replicas, and for the append-only file.
+    pub(crate) fn await_acks(&mut self, goal: AckGoal) {
         let conn = self.session.conn;
-        self.state.await_replicas(conn, replicas, offset);
+        self.state.await_acks(conn, goal);
     }
 
     /// True while a FAILOVER is in progress.

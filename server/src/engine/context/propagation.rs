@@ -191,9 +191,9 @@ impl Ctx<'_> {
     }
 
     /// The caller has the first `offset` bytes of the stream.
-    pub(crate) fn acknowledge(&mut self, offset: u64) {
+    pub(crate) fn acknowledge(&mut self, offset: u64, synced: Option<u64>) {
         let conn = self.session.conn;
-        self.state.reader_acknowledges(conn, offset);
+        self.state.reader_acknowledges(conn, offset, synced);
     }
 
     /// Bytes that the backlog holds; `None` without one.

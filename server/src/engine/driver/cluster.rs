@@ -49,9 +49,9 @@ impl Engine {
         state.unit.begin(now);
         if let Some(cluster) = &mut state.peers.cluster {
             let lost: Vec<u16> = cluster.served().into_iter().collect();
-            let me = cluster.me;
+            let (me, endpoint_type) = (cluster.me, cluster.endpoint_type);
             **cluster = with.clone();
-            cluster.me = me;
+            (cluster.me, cluster.endpoint_type) = (me, endpoint_type);
             state.leave_slots(&lost, false);
         }
         state.redirect_waiters();

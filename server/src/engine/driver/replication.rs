@@ -2,9 +2,11 @@
 
 use super::Engine;
 use crate::engine::effect::Effect;
+use crate::engine::peers::file_sync::FileSync;
 use crate::engine::peers::image::Image;
 use crate::engine::peers::journal::Unit;
 use crate::engine::peers::replication::{Address, Replica, Upstream};
+use crate::engine::persistence::AppendFsync;
 use crate::engine::time::UnixMicros;
 use std::sync::Arc;
 
@@ -89,6 +91,7 @@ impl Engine {
             id,
             address,
             offset: state.peers.replication.offset,
+            file: FileSync::default(),
             silent_since: None,
         };
         state.unit.begin(now);
@@ -115,13 +118,21 @@ impl Engine {
         replicas.retain(|replica| replica.id != id);
     }
 
-    /// A follower says how far it is.
-    pub(crate) fn acknowledge(&mut self, id: u64, offset: u64, now: UnixMicros) {
+    /// A follower reports its offset and the offset of its append-only file.
+    pub(crate) fn acknowledge(
+        &mut self,
+        id: u64,
+        offset: u64,
+        file: Option<AppendFsync>,
+        now: UnixMicros,
+    ) {
         let state = self.state_mut();
         state.unit.begin(now);
         let mut replicas = state.peers.replication.replicas.iter_mut();
         if let Some(replica) = replicas.find(|replica| replica.id == id) {
             replica.offset = offset;
+            replica.file.set_policy(file, 0);
+            replica.file.wrote(offset, now);
         }
         state.answer_waits();
         self.follow_up(now);
@@ -273,7 +284,7 @@ mod tests {
             let units = std::mem::take(&mut self.units);
             for unit in &units {
                 self.replica.apply(unit, now);
-                self.master.acknowledge(1, unit.offset, now);
+                self.master.acknowledge(1, unit.offset, None, now);
             }
             self.drain();
             units.len()
@@ -405,7 +416,7 @@ mod tests {
         );
         // After the timeout of WAIT, acknowledgements do not answer what the client waits for next.
         assert_eq!(pair.ask(0, "BLPOP empty 0", after_ms(107)), "(waits)");
-        pair.master.acknowledge(1, u64::MAX, after_ms(108));
+        pair.master.acknowledge(1, u64::MAX, None, after_ms(108));
         pair.drain();
         assert!(pair.pushed.is_empty());
     }

@@ -39,6 +39,8 @@ enum Due {
     Idle,
     /// A reader of the stream of commands is due a PING, or has been silent for too long.
     Readers,
+    /// Writes become safe in an append-only file.
+    File,
     /// A field of a hash expires.
     Field,
     Expire {
@@ -219,6 +221,8 @@ impl Engine {
                         self.retry(conn, &place, has_news, now);
                     }
                 }
+            } else if state.evict_behind() {
+                // Waiters of the evicted keys are next.
             } else if state.hands_over() {
                 // The new master learns of it with the other effects.
             } else if state.clients.pause.is_over() && state.scripting.busy.is_none() {
@@ -393,6 +397,10 @@ impl Engine {
                 Due::FailoverEnds => state.failover_times_out(),
                 Due::Idle => state.kick_idle(now),
                 Due::Readers => state.tend_readers(),
+                Due::File => {
+                    state.peers.replication.settle_files(now);
+                    state.answer_waits();
+                }
                 Due::Field => state.expire_fields(now.millis()),
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
@@ -441,9 +449,11 @@ impl State {
             .filter(|_| !self.are_timers_paused);
         let idle = idle.map(|until| (until, Due::Idle));
         let readers = self.readers_deadline().map(|until| (until, Due::Readers));
+        let file = self.peers.replication.next_file_write();
+        let file = file.map(|until| (until, Due::File));
         let field = self.data.next_field_to_expire().filter(|_| expires);
         let field = field.map(|until| (until, Due::Field));
-        [timeout, pause, failover, idle, readers, field, expiry]
+        [timeout, pause, failover, idle, readers, file, field, expiry]
             .into_iter()
             .flatten()
             .min()

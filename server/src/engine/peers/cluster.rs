@@ -7,11 +7,13 @@
 //! node's messages to others leave as [`ClusterMessage`], and `topology/` delivers them. From there nodes
 //! also learn of failed nodes.
 
+mod announced;
 #[cfg(feature = "net")]
 mod merge;
 mod message;
 mod slot;
 
+pub(crate) use announced::{Announced, EndpointType};
 #[cfg(feature = "net")]
 pub(crate) use merge::{Side, merge};
 pub use message::ClusterMessage;
@@ -35,6 +37,7 @@ pub(crate) struct Member {
     /// 40 hexadecimal digits.
     pub(crate) id: String,
     pub(crate) address: Address,
+    pub(crate) announced: Announced,
     /// The master, if the member is a replica.
     pub(crate) master: Option<usize>,
     pub(crate) epoch: u64,
@@ -88,6 +91,8 @@ pub(crate) struct Cluster {
     has_majority: bool,
     /// Slot of the running unit.
     pub(in crate::engine) slot: Option<u16>,
+    /// Part of the other nodes' addresses in replies to clients.
+    pub(in crate::engine) endpoint_type: EndpointType,
 }
 
 /// Why a node does not serve a request.
@@ -144,6 +149,7 @@ impl Cluster {
             is_covered: false,
             has_majority: false,
             slot: None,
+            endpoint_type: EndpointType::default(),
         }
     }
 
@@ -210,22 +216,6 @@ impl Cluster {
         self.migrating.retain(|_, to| *to != member);
         self.importing.retain(|_, from| *from != member);
         self.settle();
-    }
-
-    /// The host of a member; empty for this node as long as it has not learned its own.
-    pub(crate) fn host(&self, member: usize) -> &str {
-        if member == self.me && !self.has_host {
-            ""
-        } else {
-            &self.members[member].address.host
-        }
-    }
-
-    /// The address of a member in the format of CLUSTER NODES.
-    pub(crate) fn bus_address(&self, member: usize) -> String {
-        let port = self.members[member].address.port;
-        let bus_port = u32::from(port) + BUS_PORT_DISTANCE;
-        format!("{}:{port}@{bus_port}", self.host(member))
     }
 
     pub(crate) fn own(&self) -> &Member {
@@ -384,7 +374,11 @@ impl Cluster {
     /// The error reply for a refusal (`cluster.c: clusterRedirectClient`).
     pub(crate) fn text(&self, refusal: &Refusal) -> String {
         let sent = |word: &str, slot: u16, to: usize| {
-            format!("{word} {slot} {}", self.members[to].address)
+            format!(
+                "{word} {slot} {}:{}",
+                self.endpoint(to),
+                self.members[to].port()
+            )
         };
         match *refusal {
             Refusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot".into(),

@@ -10,12 +10,14 @@
 pub(super) mod cluster;
 pub(super) mod command_stream;
 pub(super) mod failover;
+pub(super) mod file_sync;
 pub(super) mod image;
 pub(super) mod journal;
 pub(super) mod migration;
 pub(super) mod replication;
 pub(super) mod sentinel;
 
+use crate::engine::config::Config;
 use cluster::Cluster;
 use command_stream::CommandStream;
 use failover::Failover;
@@ -41,9 +43,11 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
+        let mut replication = Replication::new(config.seed);
+        replication.file.set_policy(config.append_only(), 0);
         Self {
-            replication: Replication::new(seed),
+            replication,
             journal: None,
             stream: None,
             failover: None,

@@ -5,9 +5,11 @@
 //! `min-replicas-to-write` asks. How units travel, how long that takes and when a link is cut is
 //! the affair of `topology/`.
 
+use super::file_sync::FileSync;
 use crate::engine::conn_id::ConnId;
 use crate::engine::rng::Rng;
-use crate::engine::time::UnixMicros;
+use crate::engine::time::{UnixMicros, UnixMillis};
+use crate::resp::Reply;
 
 /// Address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +42,8 @@ pub(crate) struct Replica {
     pub(crate) address: Address,
     /// The offset that it has.
     pub(crate) offset: u64,
+    /// State of its append-only file.
+    pub(crate) file: FileSync,
     /// Time since which the replica is silent; a replica with a working link reports every second.
     pub(crate) silent_since: Option<UnixMicros>,
 }
@@ -53,12 +57,22 @@ pub(crate) struct StreamReader {
     pub(in crate::engine) replica: Replica,
 }
 
+/// Goal of a WAIT or WAITAOF.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckGoal {
+    /// Offset to reach.
+    pub(crate) offset: u64,
+    /// Number of replicas that must reach it.
+    pub(crate) replicas: usize,
+    /// For WAITAOF: true if the append-only file of this node must reach it too. `None` for WAIT.
+    pub(crate) own_file: Option<bool>,
+}
+
 /// A request that waits for replicas.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct AckWait {
     pub(in crate::engine) conn: ConnId,
-    pub(in crate::engine) replicas: usize,
-    pub(in crate::engine) offset: u64,
+    pub(in crate::engine) goal: AckGoal,
 }
 
 /// State of replication of a node.
@@ -76,6 +90,8 @@ pub(crate) struct Replication {
     pub(in crate::engine) readers: Vec<StreamReader>,
     /// Bytes that were passed on (`master_repl_offset`).
     pub(crate) offset: u64,
+    /// The append-only file of this node.
+    pub(in crate::engine) file: FileSync,
     /// The identity that was shared with a former master, and how far.
     pub(crate) former: Option<(String, u64)>,
     waits: Vec<AckWait>,
@@ -112,6 +128,7 @@ impl Replication {
             replicas: Vec::new(),
             readers: Vec::new(),
             offset: 0,
+            file: FileSync::default(),
             former: None,
             waits: Vec::new(),
             peers: Vec::new(),
@@ -169,10 +186,48 @@ impl Replication {
         self.replicas.iter().chain(readers)
     }
 
-    /// Returns the number of replicas that have all data up to `offset`.
-    pub(crate) fn have(&self, offset: u64) -> usize {
-        let has = |replica: &&Replica| replica.offset >= offset;
-        self.all_replicas().filter(has).count()
+    /// Returns the present reply to a waiting request, and true if it meets the client's goal.
+    pub(crate) fn answer(&self, goal: AckGoal) -> (Reply, bool) {
+        let AckGoal {
+            offset,
+            replicas,
+            own_file,
+        } = goal;
+        let has = |replica: &&Replica| match own_file {
+            None => replica.offset >= offset,
+            Some(_) => replica.file.holds(offset),
+        };
+        let have = self.all_replicas().filter(has).count();
+        let count = Reply::Int(have as i64);
+        match own_file {
+            None => (count, have >= replicas),
+            Some(is_wanted) => {
+                let is_safe = self.file.holds(offset);
+                let reply = Reply::Array(vec![Reply::Int(is_safe.into()), count]);
+                (reply, have >= replicas && is_safe >= is_wanted)
+            }
+        }
+    }
+
+    /// Returns the append-only files of this node and of its replicas.
+    fn files_mut(&mut self) -> impl Iterator<Item = &mut FileSync> {
+        let replicas = self.replicas.iter_mut();
+        let readers = self.readers.iter_mut().map(|reader| &mut reader.replica);
+        let files = replicas.chain(readers).map(|replica| &mut replica.file);
+        files.chain([&mut self.file])
+    }
+
+    /// Marks the writes of earlier seconds as synced to the files.
+    pub(in crate::engine) fn settle_files(&mut self, now: UnixMicros) {
+        self.files_mut().for_each(|file| file.settle(now));
+    }
+
+    /// Returns the time of the next file write for which a request waits.
+    pub(in crate::engine) fn next_file_write(&self) -> Option<UnixMillis> {
+        let mut waits = self.waits.iter();
+        waits.find(|wait| wait.goal.own_file.is_some())?;
+        let files = self.all_replicas().map(|replica| &replica.file);
+        files.chain([&self.file]).filter_map(FileSync::due).min()
     }
 
     /// Returns the number of replicas that sent a message within `lag_seconds_max`; 0 is no limit.

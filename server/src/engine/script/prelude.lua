@@ -17,7 +17,6 @@ local raw_insert, raw_sort, raw_concat = table.insert, table.sort, table.concat
 local raw_create, raw_resume = coroutine.create, coroutine.resume
 local floor, byte, sub = math.floor, string.byte, string.sub
 
-local UNPACK_MAX = 7000
 -- `luaconf.h: LUAI_MAXCSTACK`
 local STACK_MAX = 8000
 local INT_MAX = 2147483647
@@ -79,10 +78,17 @@ local function bounded(f, ...)
   return gather(f(...))
 end
 
+-- The values of a table that was made by `{ ... }`. The bounds would take their place on the stack of `unpack`, so they
+-- are left out where the last value is not nil.
+local function spread(values, count)
+  if #values == count then return raw_unpack(values) end
+  return raw_unpack(values, 1, count)
+end
+
 local function scatter(first, count, values, ...)
   if first ~= MANY then return true, first, count, values, ... end
-  if count > UNPACK_MAX then return fail("too many results to unpack") end
-  return true, raw_unpack(values, 1, count)
+  if count >= STACK_MAX then return fail("too many results to unpack") end
+  return true, spread(values, count)
 end
 
 local function protect(ok, first, ...)
@@ -431,8 +437,8 @@ local function resumed(ok, first, ...)
   return false, caught(first)
 end
 
-local function packed(...)
-  return select("#", ...), { ... }
+local function packed(ok, ...)
+  return ok, select("#", ...), { ... }
 end
 
 local function resume(thread, ...)
@@ -460,9 +466,9 @@ local function wrap(...)
   local thread = thread_of("wrap", ...)
   return function(...)
     -- Not a tail call: it would lose the line of an error.
-    local count, values = packed(resumed(raw_resume(thread, ...)))
-    local ok, value = values[1], values[2]
-    if ok then return raw_unpack(values, 2, count) end
+    local ok, count, values = packed(resumed(raw_resume(thread, ...)))
+    if ok then return spread(values, count) end
+    local value = values[1]
     if type(value) == "string" or type(value) == "number" then fail(value) end
     raw_error(value, 0)
   end

@@ -21,9 +21,7 @@ pub(in crate::engine) fn users_at_start(
     catalogue: &'static Catalogue,
 ) -> Result<Acl, String> {
     let mut acl = without_users(config, catalogue);
-    for user in &config.users {
-        acl.define(user)?;
-    }
+    acl.define_all(&config.users)?;
     if let Some(store) = &config.acl_store {
         if !config.users.is_empty() {
             return Err(

@@ -2,10 +2,29 @@
 
 use super::State;
 use crate::engine::channel::Space;
-use crate::engine::peers::cluster::{Change, KeyTransfer, Refusal, slot_of};
+use crate::engine::effect::Effect;
+use crate::engine::peers::cluster::{
+    Announced, Change, Claim, ClusterMessage, EndpointType, KeyTransfer, Refusal, slot_of,
+};
 use crate::resp::{Blob, ErrorReply, Reply};
 
 impl State {
+    /// Passes the announced address to the cluster, if its parameters have changed.
+    pub(in crate::engine) fn announce(&mut self) {
+        let Some(cluster) = &mut self.peers.cluster else {
+            return;
+        };
+        cluster.endpoint_type = EndpointType::of(&self.config);
+        let announced = Announced::of(&self.config);
+        if announced != cluster.own().announced {
+            let node = cluster.me;
+            let change = Change::Announced { node, announced };
+            cluster.learn(&change);
+            let message = ClusterMessage(Claim::Changed(change));
+            self.unit.outbox.push(Effect::Cluster(message));
+        }
+    }
+
     /// The keys of a slot, including expired ones.
     pub(in crate::engine) fn keys_in_slot(&self, slot: u16) -> impl Iterator<Item = &Blob> {
         let db = self.data.db(0);

@@ -6,6 +6,7 @@ use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::origin::Origin;
 use crate::engine::peers::command_stream::{CommandStream, Own};
+use crate::engine::peers::file_sync::FileSync;
 use crate::engine::peers::replication::{Address, Replica, StreamReader};
 use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::resp::{Blob, Reply, Request};
@@ -90,6 +91,7 @@ impl State {
         let replication = &mut self.peers.replication;
         replication.offset += bytes.len() as u64;
         let offset = replication.offset;
+        replication.file.wrote(offset, self.unit.now());
         let caller = self.unit.caller;
         if let Some(session) = caller.and_then(|conn| self.clients.sessions.get_mut(conn)) {
             session.wrote_up_to = offset;
@@ -137,6 +139,7 @@ impl State {
                 port: side.port,
             },
             offset: 0,
+            file: FileSync::default(),
             silent_since: Some(self.unit.now()),
         };
         let is_first = self.peers.replication.readers.is_empty();
@@ -191,12 +194,20 @@ impl State {
         self.peers.stream = None;
     }
 
-    /// A reader says how far it is.
-    pub(in crate::engine) fn reader_acknowledges(&mut self, conn: ConnId, offset: u64) {
+    /// A reader reports its offset and the offset of its append-only file.
+    pub(in crate::engine) fn reader_acknowledges(
+        &mut self,
+        conn: ConnId,
+        offset: u64,
+        synced: Option<u64>,
+    ) {
         let now = self.unit.now();
         let mut readers = self.peers.replication.readers.iter_mut();
         if let Some(reader) = readers.find(|reader| reader.conn == conn) {
             reader.replica.offset = reader.replica.offset.max(offset);
+            if let Some(synced) = synced {
+                reader.replica.file.told(synced);
+            }
             reader.replica.silent_since = Some(now);
             self.answer_waits();
         }
@@ -419,6 +430,26 @@ mod tests {
         master.engine.handle_timeout(late);
         master.drain();
         assert_eq!(master.received(), ["DEL b"]);
+    }
+
+    #[test]
+    fn a_transaction_that_bounds_the_memory_keeps_its_keys_until_its_end() {
+        let mut master = Master::new();
+        for request in [
+            "CONFIG SET maxmemory-policy allkeys-lru",
+            "MULTI",
+            "INCR x",
+            "CONFIG SET maxmemory 1",
+            "INCR x",
+        ] {
+            master.ask(request);
+        }
+        let ok = Reply::Ok;
+        let replies = Reply::Array(vec![Reply::Int(1), ok, Reply::Int(2)]);
+        assert_eq!(master.ask("EXEC"), Outcome::Reply(replies));
+        let expected = "SELECT 0|MULTI|INCR x|INCR x|EXEC|DEL x";
+        assert_eq!(master.received().join("|"), expected);
+        assert_eq!(master.ask("DBSIZE"), Outcome::Reply(Reply::Int(0)));
     }
 
     #[test]

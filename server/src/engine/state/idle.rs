@@ -36,12 +36,15 @@ impl State {
         {
             self.bound_memory();
         }
+        self.announce();
         if let Some(stream) = &mut self.peers.stream {
             let size = usize::try_from(self.config.number_of("repl-backlog-size")).unwrap_or(0);
             stream.limit_backlog(size);
         }
         let append_only = self.config.append_only();
         if before.append_only() != append_only {
+            let offset = self.peers.replication.offset;
+            self.peers.replication.file.set_policy(append_only, offset);
             self.unit.outbox.push(Effect::KeepWrites(append_only));
         }
         if timeout != self.config.timeout {

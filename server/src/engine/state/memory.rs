@@ -5,11 +5,22 @@ use crate::engine::data::Excess;
 use crate::engine::data::memory::STARTUP_BYTES;
 
 impl State {
-    /// Evicts keys after a change of `maxmemory` or of the policy.
+    /// Evicts keys after a change of `maxmemory` or of the policy. The eviction waits for the end of the unit, because
+    /// Redis evicts no key within a transaction (`evict.c: startEvictionTimeProc`).
     pub(in crate::engine) fn bound_memory(&mut self) {
         self.data.bound(&self.config);
-        // No request waits for the answer.
-        let _fits = self.make_room();
+        self.unit.evicts_behind = true;
+        self.unit.has_sequel = true;
+    }
+
+    /// Evicts keys after a unit that changed `maxmemory`; returns false if the unit did not.
+    pub(in crate::engine) fn evict_behind(&mut self) -> bool {
+        let evicts = std::mem::take(&mut self.unit.evicts_behind);
+        if evicts {
+            // No request waits for the answer.
+            let _fits = self.make_room();
+        }
+        evicts
     }
 
     /// Evicts keys until the rest fits; false if it does not (`evict.c: performEvictions`).

@@ -71,7 +71,7 @@ impl State {
             clients,
             scripting: Scripting::default(),
             introspection: Introspection::new(seed, catalogue.len(), now),
-            peers: Peers::new(seed),
+            peers: Peers::new(&config),
             unit: RunningUnit::new(now),
             are_timers_paused: false,
             config,

@@ -4,9 +4,8 @@ use super::State;
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::peers::journal::{Change, Unit};
-use crate::engine::peers::replication::{AckWait, Address, Upstream};
+use crate::engine::peers::replication::{AckGoal, AckWait, Address, Upstream};
 use crate::engine::value::Kind;
-use crate::resp::Reply;
 use std::sync::Arc;
 
 impl State {
@@ -38,6 +37,8 @@ impl State {
                 unit.offset = self.peers.replication.offset;
             }
             self.peers.replication.offset = unit.offset;
+            let now = self.unit.now();
+            self.peers.replication.file.wrote(unit.offset, now);
             if let Some(session) = self
                 .unit
                 .caller
@@ -85,28 +86,22 @@ impl State {
         self.peers.update_guard(by_config);
     }
 
-    /// Makes the connection wait until `replicas` replicas have its writes.
-    pub(in crate::engine) fn await_replicas(&mut self, conn: ConnId, replicas: usize, offset: u64) {
-        let wait = AckWait {
-            conn,
-            replicas,
-            offset,
-        };
-        self.peers.replication.await_acks(wait);
+    /// Makes the connection wait until its writes meet the goal.
+    pub(in crate::engine) fn await_acks(&mut self, conn: ConnId, goal: AckGoal) {
+        self.peers.replication.await_acks(AckWait { conn, goal });
         self.ask_readers();
     }
 
-    /// Answers WAIT where enough replicas have said that they are there.
+    /// Answers WAIT and WAITAOF once enough replicas have acknowledged.
     pub(in crate::engine) fn answer_waits(&mut self) {
         for wait in self.peers.replication.take_waits() {
-            // Only WAIT waits without a key; after its timeout the client may wait for something else by now.
+            // Only these commands block without a key; after its timeout the client may block on something else.
             let waiter = self.clients.waiters.get(wait.conn);
             if waiter.is_none_or(|waiter| !waiter.wait.keys.is_empty()) {
                 continue;
             }
-            let have = self.peers.replication.have(wait.offset);
-            let answer = Reply::Int(have as i64);
-            if have >= wait.replicas {
+            let (answer, is_reached) = self.peers.replication.answer(wait.goal);
+            if is_reached {
                 if self.clients.waiters.remove(wait.conn).is_some() {
                     self.answer(wait.conn, answer);
                 }

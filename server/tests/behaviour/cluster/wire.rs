@@ -239,6 +239,63 @@ async fn every_node_describes_the_same_cluster() -> Test {
     Ok(())
 }
 
+/// The replies of redis-server 7.0.15 with the same parameters.
+#[tokio::test]
+async fn a_node_announces_another_place_of_itself() -> Test {
+    let cluster = manual(2, 0).await?;
+    let mut first = Plain::to(&cluster["master-1"]).await?;
+    let mut second = Plain::to(&cluster["master-2"]).await?;
+    for (name, value) in [
+        ("ip", "10.1.2.3"),
+        ("port", "7777"),
+        ("bus-port", "8888"),
+        ("hostname", "two.example"),
+    ] {
+        let line = format!("CONFIG SET cluster-announce-{name} {value}");
+        assert_eq!(second.ask(&line).await, "OK");
+    }
+    let slot = Deployment::slot_of(THIRD);
+    let get = format!("GET {THIRD}");
+    assert_eq!(
+        first.ask(&get).await,
+        format!("-MOVED {slot} 10.1.2.3:7777")
+    );
+    for node in [&mut first, &mut second] {
+        let nodes = node.ask("CLUSTER NODES").await;
+        assert!(
+            nodes.contains(" 10.1.2.3:7777@8888,two.example "),
+            "{nodes}"
+        );
+        let slots = node.ask("CLUSTER SLOTS").await;
+        assert!(slots.contains("[10.1.2.3 7777 "), "{slots}");
+        assert!(slots.contains(" [hostname two.example]]"), "{slots}");
+        let shards = node.ask("CLUSTER SHARDS").await;
+        let place = "port 7777 ip 10.1.2.3 endpoint 10.1.2.3 hostname two.example role master";
+        assert!(shards.contains(place), "{shards}");
+    }
+    let own = address(&cluster["master-1"]);
+    for (kind, moved, slots) in [
+        ("hostname", "two.example:7777", "[two.example 7777 "),
+        ("unknown-endpoint", ":7777", "[nil 7777 "),
+    ] {
+        let line = format!("CONFIG SET cluster-preferred-endpoint-type {kind}");
+        assert_eq!(first.ask(&line).await, "OK");
+        assert_eq!(first.ask(&get).await, format!("-MOVED {slot} {moved}"));
+        let reply = first.ask("CLUSTER SLOTS").await;
+        assert!(reply.contains(slots), "{reply}");
+        assert!(reply.contains("[ip 10.1.2.3"), "{reply}");
+        // The other node has not been told to name hosts, and master-1 has no name.
+        let get = second.ask(&format!("GET {FIRST}")).await;
+        assert!(get.ends_with(&own), "{get}");
+    }
+    let refused = first.ask("CONFIG SET cluster-announce-hostname a_b").await;
+    assert!(
+        refused.ends_with("alphanumeric characters, hyphens or dots"),
+        "{refused}"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_message_reaches_listeners_of_all_nodes_and_a_sharded_one_those_of_its_shard() -> Test {
     let cluster = manual(2, 1).await?;

@@ -106,7 +106,7 @@ fn followers(map: &Cluster, sides: &[Side<'_>]) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, Health, Member};
+    use super::super::{Announced, Change, Health, Member};
     use super::*;
     use crate::engine::peers::replication::Address;
 
@@ -121,6 +121,7 @@ mod tests {
             master: place.checked_sub(2),
             epoch: place as u64 + 1,
             health: Health::Up,
+            announced: Announced::default(),
         };
         let mut map = Cluster::new((0..4).map(member).collect());
         for (owner, slots) in [(0, (0, 8_191)), (1, (8_192, SLOTS - 1))] {

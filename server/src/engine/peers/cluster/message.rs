@@ -1,6 +1,6 @@
 //! Messages between the nodes of a cluster, and what a node does when it receives one.
 
-use super::{Cluster, Health};
+use super::{Announced, Cluster, Health};
 use crate::engine::channel::Space;
 use crate::engine::peers::replication::Address;
 use crate::engine::time::UnixMillis;
@@ -28,6 +28,11 @@ pub(crate) enum Change {
     Epoch {
         node: usize,
         epoch: u64,
+    },
+    /// A node announces another address.
+    Announced {
+        node: usize,
+        announced: Announced,
     },
 }
 
@@ -72,6 +77,9 @@ impl Cluster {
             Change::Epoch { node, epoch } => {
                 self.members[*node].epoch = *epoch;
                 self.epoch = self.epoch.max(*epoch);
+            }
+            Change::Announced { node, announced } => {
+                self.members[*node].announced.clone_from(announced);
             }
         }
         self.settle();

@@ -5,7 +5,7 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use super::super::convert::{MemoryLimit, error_table, push_argument, to_lua};
+use super::super::convert::{error_table, push_argument, to_lua};
 use super::super::host::Host;
 use super::super::slot::{SharedSlot, Slot, lock};
 use super::super::template::Part;
@@ -39,7 +39,8 @@ enum Shown {
 /// are written.
 type CallArgs = (Either<BString, Value>, Arg, Arg, Arg, Arg, Arg, MultiValue);
 
-/// A reply for a script: an integer, a string, or another value.
+/// A reply for a script: an integer, a string, or another value. It is one value, not several, because mlua asks the Lua
+/// stack for room in front of several, and the arguments of a call may have taken all of it.
 type Shape = Either<i64, Either<String, Value>>;
 
 /// An argument, or none. mlua converts a missing one by `from_lua_arg`, and an existing one by
@@ -209,7 +210,7 @@ fn answer<H: Host>(
     answer: Answer,
     raises: bool,
     bytes_max: usize,
-) -> mlua::Result<(Shape, MemoryLimit)> {
+) -> mlua::Result<Shape> {
     let Answer {
         reply,
         shown,
@@ -217,46 +218,45 @@ fn answer<H: Host>(
     } = answer;
     // These need no memory, so the limit may stay on.
     match reply {
-        Reply::Int(value) => return Ok((Either::Left(value), MemoryLimit(None))),
+        Reply::Int(value) => return Ok(Either::Left(value)),
         Reply::Nil if shown == Shown::Resp2 => {
-            let value = Value::Boolean(false);
-            return Ok((Either::Right(Either::Right(value)), MemoryLimit(None)));
+            return Ok(Either::Right(Either::Right(Value::Boolean(false))));
         }
         _ => {}
     }
-    let limit = MemoryLimit(bounded.then_some(bytes_max));
+    if !bounded
+        && let Reply::Bulk(bytes) = &reply
+        && bytes.len() < LARGE_BYTES_MIN
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return Ok(Either::Right(Either::Left(text.to_owned())));
+    }
+    // With a limit mlua makes every string in a protected call, which is slow.
     let bound = |bytes_max| match bounded {
         true => lua.set_memory_limit(bytes_max).map(|_| ()),
         false => Ok(()),
     };
     bound(0)?;
-    if let Reply::Bulk(bytes) = &reply
-        && bytes.len() < LARGE_BYTES_MIN
-        && let Ok(text) = std::str::from_utf8(bytes)
-    {
-        return Ok((Either::Right(Either::Left(text.to_owned())), limit));
-    }
     let value = match &reply {
         Reply::Error(error) if shown == Shown::Uncounted => {
             error_table(lua, error.as_bytes(), false).map(Value::Table)
         }
         other => to_lua(lua, other, shown == Shown::Resp3),
     };
-    if value.is_err() || (raises && reply.is_error()) {
+    if raises && reply.is_error() {
         bound(bytes_max)?;
         return Err(raise(shared, value?));
     }
-    if lua.used_memory() > bytes_max {
-        let value = value?;
+    if value.is_ok() && lua.used_memory() > bytes_max {
         lua.gc_collect()?;
         if lua.used_memory() > bytes_max {
             bound(bytes_max)?;
             drop(value);
             return Err(out_of_memory(lua, shared));
         }
-        return Ok((Either::Right(Either::Right(value)), limit));
     }
-    Ok((Either::Right(Either::Right(value?)), limit))
+    bound(bytes_max)?;
+    Ok(Either::Right(Either::Right(value?)))
 }
 
 /// Adds `call` and `pcall`.
