@@ -364,7 +364,7 @@ impl Node {
                     }
                 }
                 Effect::Push { conn, frame } => {
-                    shared.push(&self.engine, conn, &frame, now);
+                    shared.push(&mut self.engine, conn, &frame, now);
                 }
                 Effect::Close { conn } => shared.close(&mut self.engine, conn, now),
                 Effect::Stall { until } => {

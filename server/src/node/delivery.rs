@@ -48,10 +48,11 @@ impl SharedNode {
         }
     }
 
-    /// Sends a connection a frame that answers no request.
+    /// Sends a connection a frame that answers no request. If its client has left too much unread, the node
+    /// forgets the session at once, as in [`Self::close`].
     pub(super) fn push(
         &self,
-        api: &(impl NodeApi + ?Sized),
+        api: &mut (impl NodeApi + ?Sized),
         conn: ConnId,
         frame: &Reply,
         now: UnixMicros,
@@ -65,7 +66,7 @@ impl SharedNode {
             output = connection.output();
             output.write(frame, protocol);
         } else {
-            let ruling = self.ruled(api, &connection, conn, now).on_push(frame);
+            let ruling = self.ruled(&*api, &connection, conn, now).on_push(frame);
             output = connection.output();
             let delivery = output.deliver(ruling, |frames| encode(frame, protocol, frames));
             if delivery == Delivery::Silences {
@@ -75,9 +76,12 @@ impl SharedNode {
                 output = connection.output();
             }
         }
-        self.check_output(&mut output, api, conn, now);
+        let is_reset = self.check_output(&mut output, &*api, conn, now);
         drop(output);
         self.note(&connection);
+        if is_reset {
+            api.disconnect(conn);
+        }
     }
 
     /// Answers a request that was parked. Returns its connection, whose next request can be served now.

@@ -1,7 +1,8 @@
 //! Clients that do not read their replies: the node disconnects them at the limits of `client-output-buffer-limit`.
 //!
 //! *Policy.* A node checks the output of a client when it writes more than a small reply to it, and when the
-//! time of the soft limit comes. A client that has read enough in between is below the limit again.
+//! time of the soft limit comes. A client that has read enough in between is below the limit again. If a message
+//! resets a connection, its session ends at once; after a reply the connection ends it itself.
 
 use super::{Node, SharedNode, lock};
 use crate::connection::{Ending, LimitCheck, Output};
@@ -60,23 +61,28 @@ impl SlowReaders {
 }
 
 impl SharedNode {
-    /// Resets a connection whose client has left too much unread, or notes when that will be.
+    /// Resets a connection whose client has left too much unread, or notes when that will be. Returns true if it
+    /// reset the connection.
     pub(super) fn check_output(
         &self,
         output: &mut Output,
         api: &(impl NodeApi + ?Sized),
         conn: ConnId,
         now: UnixMicros,
-    ) {
+    ) -> bool {
         match output.check_limits(api.output_limits(conn), || self.node_time(now)) {
-            LimitCheck::Within => {}
-            LimitCheck::ExceededAt(end) => self.slow_readers.insert(conn.client_id(), end),
+            LimitCheck::Within => false,
+            LimitCheck::ExceededAt(end) => {
+                self.slow_readers.insert(conn.client_id(), end);
+                false
+            }
             LimitCheck::Exceeded => {
                 tracing::warn!(
                     client_id = conn.client_id(),
                     "a client does not read its replies: its connection is reset"
                 );
                 output.end(Ending::Reset);
+                true
             }
         }
     }
@@ -84,7 +90,7 @@ impl SharedNode {
 
 impl Node {
     /// Disconnects the clients that have been above their soft limit for too long.
-    pub(super) fn end_slow_readers(&self, shared: &SharedNode, now: UnixMicros) {
+    pub(super) fn end_slow_readers(&mut self, shared: &SharedNode, now: UnixMicros) {
         let node_time = shared.node_time(now);
         if shared
             .slow_readers
@@ -97,8 +103,12 @@ impl Node {
             if let Some(connection) = shared.connection(client_id)
                 && let Some(conn) = connection.conn.get()
             {
-                shared.check_output(&mut connection.output(), &self.engine, *conn, now);
+                let is_reset =
+                    shared.check_output(&mut connection.output(), &self.engine, *conn, now);
                 shared.note(&connection);
+                if is_reset {
+                    self.engine.disconnect(*conn);
+                }
             }
         }
     }

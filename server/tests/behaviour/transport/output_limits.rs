@@ -53,10 +53,9 @@ async fn a_client_above_its_soft_limit_is_disconnected_after_the_soft_seconds() 
     );
     server.clock().advance(Duration::from_millis(1));
     assert!(slow.is_closed() && !quick.is_closed());
+    assert_eq!(subscribers(&server)?, "[news 1]");
     let error = slow.read_exact(&mut message).await.expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    drop(slow);
-    assert_eq!(subscribers(&server)?, "[news 1]");
     Ok(())
 }
 
@@ -104,6 +103,8 @@ async fn a_client_above_its_hard_limit_is_disconnected_at_once() -> Test {
     let stream = subscriber(&server).await?;
     publish(&server)?;
     assert!(stream.is_closed());
+    // Its session ends with it, although the client still has the stream.
+    assert_eq!(subscribers(&server)?, "[news 0]");
     Ok(())
 }
 
