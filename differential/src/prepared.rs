@@ -4,14 +4,25 @@
 use super::source::Source;
 
 /// Percentage of requests that are prepared, and percentage with arguments that fit each other.
-pub(super) const PREPARED: usize = 75;
+pub(super) const PREPARED: usize = 88;
 pub(super) const FITTED: usize = 85;
 
 /// Requests that prepare a command. `{}` is the first key of the command.
 const REQUESTS: &[(&[&str], &[&str])] = &[
     (&["exec", "discard"], &["MULTI"]),
     (&["lset"], &["DEL {}", "RPUSH {} a b c d"]),
-    (&["rename", "renamenx", "move"], &["SET {} v"]),
+    (&["rename", "renamenx"], &["SET {} v"]),
+    (
+        &["move"],
+        &[
+            "SELECT 15",
+            "DEL {}",
+            "SELECT 1",
+            "DEL {}",
+            "SELECT 0",
+            "SET {} v",
+        ],
+    ),
     (&["incr", "incrby", "decr", "decrby"], &["SET {} 10"]),
     (&["restore"], &["DEL {}"]),
     (
@@ -50,6 +61,8 @@ const REQUESTS: &[(&[&str], &[&str])] = &[
             "XADD x2 1-1 f v",
             "XGROUP CREATE x1 g1 0",
             "XGROUP CREATE x2 g1 0",
+            "XGROUP CREATE x1 g2 0",
+            "XGROUP CREATE x2 g2 0",
             "XREADGROUP GROUP g1 c1 COUNT 1 STREAMS x1 x2 > >",
         ],
     ),

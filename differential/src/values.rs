@@ -319,6 +319,17 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("*", "unix-time-milliseconds", Pool::AtMilliseconds),
     ("*", "ttl", Pool::Milliseconds),
     ("select", "index", DATABASES),
+    (
+        "lset",
+        "index",
+        Pool::Words(&["0", "1", "-1", "-2"], &["100", "-100", "abc", ""]),
+    ),
+    // A key that stays in its database is an error.
+    (
+        "move",
+        "db",
+        Pool::Words(&["1", "15"], &["0", "16", "-1", "abc", "1.0"]),
+    ),
     ("*", "db", DATABASES),
     ("*", "destination-db", DATABASES),
     ("*", "index1", DATABASES),
@@ -373,6 +384,17 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("*", "radius", LENGTHS),
     ("*", "width", LENGTHS),
     ("*", "height", LENGTHS),
+    // The last id is not below the ids of the stream and of the deleted entry.
+    (
+        "xsetid",
+        "last-id",
+        Pool::Words(&["5-5", "9", "9-1"], &["0", "0-0", "1-", "abc", ""]),
+    ),
+    (
+        "xsetid",
+        "max_deleted_entry_id",
+        Pool::Words(&["0", "1-1", "2-1"], &["10", "-", "abc"]),
+    ),
     ("*", "group", GROUPS),
     ("*", "groupname", GROUPS),
     ("*", "consumer", CONSUMERS),
