@@ -191,7 +191,9 @@ impl Repeats {
     async fn wait(&mut self, env: &dyn Environment, options: &Options) -> bool {
         let pause = match self.failures {
             0 => Duration::ZERO,
-            failures => options.retry.before(failures, retry::draw(env.random())),
+            failures => options
+                .retrying()
+                .before(failures, retry::draw(env.random())),
         };
         self.failures += 1;
         let next = env.now().saturating_add(pause);
@@ -304,7 +306,7 @@ impl<'a> Call<'a> {
     }
 
     fn back_off(&mut self, random: u64) -> Duration {
-        let pause = self.options.retry.before(self.failures, random);
+        let pause = self.options.retrying().before(self.failures, random);
         self.failures = self.failures.saturating_add(1);
         pause
     }

@@ -123,14 +123,14 @@ impl<K> LockBuilder<K> {
     }
 
     /// Sets the pauses before requests that failed are repeated: the `first` one, from which they double up
-    /// to the `longest`. Default: 10 ms and 1 s.
+    /// to the `longest`. Default: 10 ms, and [`max_poll_interval`](Self::max_poll_interval) or 1 s.
     ///
     /// They apply to calls that wait and to extensions in the background; a watchdog pauses for a twelfth of the lease at most. The
     /// first request with an unknown outcome is repeated without a pause. A fair lock keeps a waiter's place for the longest pause,
     /// if that is more than a second. They are drawn and checked like [`poll_pauses`](Self::poll_pauses), but may be up to a
     /// minute long.
     pub fn retry_pauses(mut self, first: Duration, longest: Duration) -> Self {
-        self.options.retry = Pauses { first, longest };
+        self.options.retry = Some(Pauses { first, longest });
         self
     }
 
@@ -138,7 +138,8 @@ impl<K> LockBuilder<K> {
     /// Default: 1 s where messages wake waiters, which is also the maximum; otherwise 100 ms.
     ///
     /// A waiter asks again when the holder's time to live ends, at the latest after this time. Where no messages
-    /// arrive, its pauses start short and grow. Pauses are partly random.
+    /// arrive, and after failed requests, its pauses start short and grow up to this time, unless
+    /// [`poll_pauses`](Self::poll_pauses) or [`retry_pauses`](Self::retry_pauses) say otherwise. Pauses are partly random.
     pub fn max_poll_interval(mut self, max_poll_interval: Duration) -> Self {
         self.options.max_poll_interval = Some(max_poll_interval);
         self

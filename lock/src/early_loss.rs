@@ -34,7 +34,7 @@ async fn due(grant: &Grant, failures: u32) {
         return grant.acquisition.changed().await;
     };
     let random = retry::draw(grant.env.random());
-    let pause = grant.options.retry.before(before, random);
+    let pause = grant.options.retrying().before(before, random);
     let at = grant.env.now().saturating_add(pause);
     grant.env.sleep_until(at).await;
 }

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) wait: Option<Duration>,
     pub(crate) max_poll_interval: Option<Duration>,
     pub(crate) poll: Option<Pauses>,
-    pub(crate) retry: Pauses,
+    pub(crate) retry: Option<Pauses>,
     pub(crate) replicas: u32,
     pub(crate) hold_at_least: Duration,
     pub(crate) max_hold: Option<Duration>,
@@ -56,7 +56,7 @@ impl Default for Options {
             wait: None,
             max_poll_interval: None,
             poll: None,
-            retry: Pauses::RETRY,
+            retry: None,
             replicas: 0,
             hold_at_least: Duration::ZERO,
             max_hold: None,
@@ -73,8 +73,9 @@ impl Options {
     /// holder's lease runs.
     pub(crate) fn patience(&self) -> Duration {
         let look = retry::longest_pause(self.max_poll_interval).max(self.polling().longest);
-        let pause = match self.retry.longest > Pauses::RETRY.longest {
-            true => self.retry.longest,
+        let retry = self.retrying().longest;
+        let pause = match retry > Pauses::RETRY.longest {
+            true => retry,
             false => look,
         };
         pause.saturating_add(self.reply_timeout * 2)
@@ -91,10 +92,17 @@ impl Options {
         self.poll.unwrap_or_else(by_default)
     }
 
+    /// The pauses after failures.
+    pub(crate) fn retrying(&self) -> Pauses {
+        let longest = retry::longest_pause(self.max_poll_interval);
+        self.retry.unwrap_or_else(|| Pauses::RETRY.at_most(longest))
+    }
+
     /// Checks everything, and returns the lease of a new grant.
     pub(crate) fn checked(&self) -> Result<Lease, LockError> {
         let polling = self.poll.iter().map(|pauses| (pauses, LONGEST_RECHECK));
-        for (&Pauses { first, longest }, limit) in polling.chain([(&self.retry, LONGEST_RETRY)]) {
+        let retrying = self.retry.iter().map(|pauses| (pauses, LONGEST_RETRY));
+        for (&Pauses { first, longest }, limit) in polling.chain(retrying) {
             if first < SHORTEST_PAUSE || longest < first || longest > limit {
                 return Err(LockError::InvalidPauses {
                     first,

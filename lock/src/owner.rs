@@ -220,7 +220,7 @@ impl<K: Kind> Shared<K> {
                 Err(error) if error.is_retryable() && !error.is_lost() => error,
                 outcome => return outcome,
             };
-            let pauses = self.lock.options().retry;
+            let pauses = self.lock.options().retrying();
             let pause = pauses.before(failure, retry::draw(env.random()));
             failure = failure.saturating_add(1);
             let next = env.now().saturating_add(pause);

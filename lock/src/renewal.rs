@@ -302,7 +302,7 @@ async fn renew(grant: Arc<Grant>, mut record: Record) -> Option<(Duration, Recor
                     .failed(grant.acquisition.key(), &error);
                 let random = retry::draw(grant.env.random());
                 if record.failures > 0 {
-                    let pauses = grant.options.retry.at_most(validity / 12);
+                    let pauses = grant.options.retrying().at_most(validity / 12);
                     let pause = pauses.before(record.failures, random);
                     record.retry_at = grant.env.now().saturating_add(pause);
                 }

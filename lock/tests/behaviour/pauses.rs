@@ -2,7 +2,7 @@
 
 use super::rig::{KEY, LEASE, Test, locks, pass, server};
 use redouble::{Server, fault::AnswerError};
-use redouble_lock::{LockError, LockManager};
+use redouble_lock::{Exclusive, LockBuilder, LockError, LockManager};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -99,14 +99,11 @@ async fn a_waiter_that_nothing_wakes_pauses_as_it_is_told() -> Test {
     Ok(())
 }
 
-/// How often a call asks within two seconds, if all that it is told is that the server is loading.
-async fn tries(pauses: Option<(Duration, Duration)>) -> u64 {
+/// How often a call asks within two seconds, if the server answers each request that it is loading.
+async fn tries(options: impl Fn(LockBuilder<Exclusive>) -> LockBuilder<Exclusive>) -> u64 {
     let server = server().await;
     let fault = server.inject(AnswerError::new("LOADING not yet").key(KEY));
-    let mut lock = locks(&server).mutex(KEY).lease(LEASE);
-    if let Some((first, longest)) = pauses {
-        lock = lock.retry_pauses(first, longest);
-    }
+    let lock = options(locks(&server).mutex(KEY).lease(LEASE));
     let error = lock
         .build()
         .unwrap()
@@ -119,13 +116,27 @@ async fn tries(pauses: Option<(Duration, Duration)>) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn failed_requests_are_repeated_after_pauses_as_told() -> Test {
-    let fixed = tries(Some((ms(100), ms(100)))).await;
+    let fixed = tries(|lock| lock.retry_pauses(ms(100), ms(100))).await;
     assert!((21..=42).contains(&fixed), "{fixed}");
-    let rare = tries(Some((ms(60_000), ms(60_000)))).await;
+    let rare = tries(|lock| lock.retry_pauses(ms(60_000), ms(60_000))).await;
     assert_eq!(rare, 2, "at the begin and at the end");
     // 10, 20, 40 ... 640 ms, then 1 s each.
-    let default = tries(None).await;
+    let default = tries(|lock| lock).await;
     assert!((8..=13).contains(&default), "{default}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_within_its_longest_poll_interval_after_failures_too() -> Test {
+    // 10, 20, 40 ms, then 50 ms each.
+    let frequent = tries(|lock| lock.max_poll_interval(ms(50))).await;
+    assert!((41..=82).contains(&frequent), "{frequent}");
+    let told = |lock: LockBuilder<Exclusive>| {
+        lock.max_poll_interval(ms(50))
+            .retry_pauses(ms(500), ms(500))
+    };
+    let rare = tries(told).await;
+    assert!((5..=9).contains(&rare), "{rare}");
     Ok(())
 }
 
