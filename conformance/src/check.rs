@@ -7,7 +7,7 @@ use crate::{
     checker::Property,
     report::{Saved, html, shown, terminal},
     runner::{self, Counterexample, Plan, QUICK, Rehearsed, Trial, judge, rehearse, run_trial},
-    scenario::Scenario,
+    scenario::{Scenario, generate::Timing},
     subject::{Adapted, DynSubject, Expected, Promises, Row, Subject, Threads, subjects},
 };
 use std::{
@@ -59,6 +59,7 @@ pub struct Check {
     seeds: std::ops::Range<u64>,
     report: Option<PathBuf>,
     scenario: Option<Scenario>,
+    timing: Timing,
     /// Rust code that makes this check.
     code: String,
 }
@@ -71,6 +72,7 @@ impl Check {
             seeds: 0..QUICK,
             report: None,
             scenario: None,
+            timing: Timing::default(),
             code,
         }
     }
@@ -101,7 +103,7 @@ impl Check {
         self
     }
 
-    /// Plays all scenarios with this lease in place of 30 s, and all times in proportion. Choose the form,
+    /// Plays all scenarios with this lease, and all times in proportion. Otherwise each scenario draws its own lease. Choose the form,
     /// [`plain`](Self::plain) or [`threads`](Self::threads), first. A saved scenario keeps its own lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -110,6 +112,13 @@ impl Check {
         } else {
             self.backend = Box::new(WallClock::new(Double, lease_ms));
         }
+        self
+    }
+
+    /// Draws the lease of each scenario, from 100 ms to 10 minutes, and on their own its latency and its request timeout. By default
+    /// leases are from 2 to 60 seconds, and all times in proportion. A lease that [`lease`](Self::lease) or the form fixes stays fixed.
+    pub fn drawn_times(mut self) -> Self {
+        self.timing = Timing::DrawnTimes;
         self
     }
 
@@ -153,6 +162,7 @@ impl Check {
     pub fn trial(self) -> Trial {
         let plan = Plan {
             seeds: self.seeds,
+            timing: self.timing,
             ..Plan::quick(&*self.backend)
         };
         let outcome = run_trial(

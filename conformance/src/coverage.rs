@@ -9,7 +9,7 @@ use crate::{
         Actor, Belief, CANCELLED, Call, Cause, End, History, Kind, Mode, Moment, OpId, What,
     },
     scenario::Topology,
-    simulation::PROBE_OP,
+    simulation::FIRST_PROBE_OP,
     subject::{Fencing, Promises},
 };
 use std::{collections::BTreeMap, fmt};
@@ -249,7 +249,7 @@ impl HistoryView<'_> {
             let What::Info { op, .. } = what else {
                 return None;
             };
-            (*op != PROBE_OP).then_some((at, *op))
+            (*op < FIRST_PROBE_OP).then_some((at, *op))
         })
     }
 

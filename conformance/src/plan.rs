@@ -3,8 +3,11 @@
 use crate::{
     backend::Backend,
     checker::Property,
-    scenario::{Scenario, generate::Generator},
-    subject::Promises,
+    scenario::{
+        Scenario,
+        generate::{Generator, Timing},
+    },
+    subject::{DynSubject, Promises},
     verdict::keeps,
 };
 use std::{ops::Range, thread, time::Instant};
@@ -18,6 +21,8 @@ pub struct Plan {
     pub jobs: usize,
     /// Nemeses to play, in turn; all if empty.
     pub faults: Vec<String>,
+    /// Lease and other times of the scenarios, if neither the backend nor the subject fixes the lease.
+    pub timing: Timing,
     /// Properties to judge; all if empty.
     pub properties: Vec<Property>,
     /// True if the fixed scenarios are played, before the seeds.
@@ -50,6 +55,7 @@ impl Plan {
             seeds: 0..quick_seeds(backend),
             jobs,
             faults: Vec::new(),
+            timing: Timing::default(),
             properties: Vec::new(),
             fixed: false,
             until: None,
@@ -93,15 +99,26 @@ pub fn generator(promises: Promises, only: Option<&str>) -> Generator {
     Generator::within(promises, only, |nemesis| keeps(promises, nemesis))
 }
 
+/// Returns the times of scenarios for a subject on a backend. If one of them fixes the lease, all times are in proportion to it.
+#[must_use]
+pub fn timing(subject: &dyn DynSubject, backend: &dyn Backend, chosen: Timing) -> Timing {
+    let lease_ms = backend.lease_ms().or_else(|| subject.lease_ms());
+    lease_ms.map_or(chosen, Timing::Lease)
+}
+
 /// The scenarios of a plan for one subject.
 pub(crate) struct Source(Vec<Generator>);
 
 impl Source {
-    pub(crate) fn of(promises: Promises, plan: &Plan) -> Self {
+    /// Makes the source for a subject on a backend.
+    pub(crate) fn of(subject: &dyn DynSubject, backend: &dyn Backend, plan: &Plan) -> Self {
+        let promises = subject.promises();
+        let timing = timing(subject, backend, plan.timing);
+        let of = |fault: Option<&str>| generator(promises, fault).timed(timing);
         if plan.faults.is_empty() {
-            return Self(vec![generator(promises, None)]);
+            return Self(vec![of(None)]);
         }
-        let of_fault = |fault: &String| generator(promises, Some(fault));
+        let of_fault = |fault: &String| of(Some(fault));
         let generators = plan.faults.iter().map(of_fault);
         Self(generators.filter(|it| !it.is_empty()).collect())
     }

@@ -4,7 +4,7 @@
 mod fixed;
 mod rehearsal;
 
-pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL, generator};
+pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL, generator, timing};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
@@ -355,7 +355,7 @@ fn try_seeds(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), RunError> {
     let mut failed: BTreeMap<Property, Vec<Failure>> = BTreeMap::new();
-    if Source::of(subject.promises(), plan).is_empty() {
+    if Source::of(subject, backend, plan).is_empty() {
         return Ok(()); // none of the faults can strike on the lock's servers
     }
     let (mut from, mut block) = (plan.seeds.start, BLOCK_MIN);
@@ -458,7 +458,7 @@ pub(crate) fn accused(
     plan: &Plan,
 ) -> Result<Option<(ScenarioSource, Property)>, RunError> {
     let promises = subject.promises();
-    let source = Source::of(promises, plan);
+    let source = Source::of(subject, backend, plan);
     if source.is_empty() {
         return Ok(None);
     }
@@ -576,7 +576,7 @@ fn play_block(
 ) -> Vec<(u64, Result<Played, RunError>)> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
-        let source = Source::of(subject.promises(), plan);
+        let source = Source::of(subject, backend, plan);
         let mut played = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -606,10 +606,6 @@ fn play(
     scenario: Scenario,
 ) -> Result<Played, RunError> {
     let Some(lease_ms) = backend.lease_ms() else {
-        let scenario = match subject.lease_ms() {
-            Some(lease_ms) => scenario.scaled(lease_ms),
-            None => scenario,
-        };
         let judged = judge(subject, backend, &scenario)?;
         let again = again(subject, backend, &scenario, &judged)?;
         return Ok(Played {
@@ -758,7 +754,7 @@ fn convict_on_real(
     of: &'static [Property],
     plan: &Plan,
 ) -> Result<(), RunError> {
-    let source = Source::of(subject.promises(), plan);
+    let source = Source::of(subject, backend, plan);
     if source.is_empty() || plan.seeds.is_empty() {
         return Ok(());
     }

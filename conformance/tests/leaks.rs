@@ -1,7 +1,10 @@
 //! A run leaves nothing behind, so that a program can play thousands of them.
 
 use redouble_conformance::{
-    BoxError, Host, Promises, Subject, backend::Double, scenario::generate::Generator, simulation,
+    BoxError, Host, Promises, Subject,
+    backend::Double,
+    scenario::generate::{Generator, Timing},
+    simulation,
     subject::DynSubject,
 };
 #[cfg(unix)]
@@ -89,10 +92,10 @@ fn open() -> [usize; 2] {
 fn so_does_that_of_a_plain_one() {
     let kept = Arc::new(());
     let plain = Plain::new(Clinging(Arc::clone(&kept)));
-    let generator = Generator::of(plain.promises(), None);
+    let generator = Generator::of(plain.promises(), None).timed(Timing::Lease(300));
     let mut before = None;
     for seed in 0..40 {
-        let scenario = generator.scenario(seed).scaled(300);
+        let scenario = generator.scenario(seed);
         let played = plain.play(&Double, &scenario);
         if matches!(played, Err(RunError::Unsupported(_))) {
             continue; // a wall clock that is set

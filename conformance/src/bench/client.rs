@@ -199,7 +199,9 @@ fn contended() -> (Failure, String) {
 fn failed(error: BoxError) -> (Failure, String) {
     let how = match error.downcast_ref::<Refusal>() {
         Some(Refusal::Contended | Refusal::TimedOut) => Failure::Contended,
-        Some(Refusal::Lost | Refusal::Fenced | Refusal::Other) => Failure::Refused,
+        Some(Refusal::Lost | Refusal::Fenced | Refusal::NotOffered | Refusal::Other) => {
+            Failure::Refused
+        }
         None => Failure::Unknown,
     };
     (how, error.to_string())

@@ -83,7 +83,11 @@ fn asked(history: &Reading<'_>) -> Vec<Asked> {
         };
         let (to, told) = match ends.get(&op) {
             Some(&(at, &What::Ok { number, .. })) => (at, Told::In(number)),
-            Some(&(at, &What::Fail { why, .. })) if why != Refusal::Other => (at, Told::Out),
+            Some(&(at, &What::Fail { why, .. }))
+                if !matches!(why, Refusal::Other | Refusal::NotOffered) =>
+            {
+                (at, Told::Out)
+            }
             Some((_, What::Fail { .. })) => return None,
             _ => (Moment::NEVER, Told::Nothing),
         };

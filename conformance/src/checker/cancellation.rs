@@ -101,7 +101,7 @@ impl Facts<'_> {
     fn gone_by(&self, node: u8, it: &Operation) -> Option<Duration> {
         let host = it.actor.host;
         let hold = self.0.terms.longest_hold();
-        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let since = it.asked.at.saturating_sub(self.0.recovery());
         // One of several may yet have a request under way that the others have answered.
         let several = matches!(self.0.topology, Topology::Nodes(2..));
         let at_least = it.ended.at + self.0.terms.round_trips(2 + u32::from(several));

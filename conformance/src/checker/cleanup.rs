@@ -56,8 +56,11 @@ impl Checker for CleanUp {
             let mut due = due(history, look.at.at);
             // A task that leaves nothing behind may end a little later, or look for a request that may land yet.
             if !more {
-                let ends = look.at.at.saturating_add(history.request_timeout());
-                due = due.max(ends).max(looked_for(history, look.at.at));
+                let ends = look.at.at.saturating_add(history.recovery());
+                due = due
+                    .max(ends)
+                    .max(looked_for(history, look.at.at))
+                    .max(swept(history, look.at.at));
             }
             if !keys && history.terms.linger > Duration::ZERO {
                 // By a client's clock, and then a request ends the subscription.
@@ -273,11 +276,35 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     known.max(at)
 }
 
+/// Until when a task may clean up that sends one request after the other, each at most a pause after the reply to the one
+/// before: for a lease at most.
+fn swept(history: &Reading<'_>, at: Duration) -> Duration {
+    if !history.accepts(Excuse::Sweep) {
+        return at;
+    }
+    let pause = history.terms.retry + history.terms.timing_tolerance();
+    let hosts: BTreeSet<u8> = history.sessions.iter().map(|it| it.host).collect();
+    let busy = hosts.into_iter().map(|host| {
+        let mut busy = at;
+        for request in history.requests_of(host).filter(|it| at <= it.sent) {
+            if request.sent > busy.saturating_add(pause) {
+                break;
+            }
+            let given_up = request.sent.saturating_add(history.request_timeout());
+            let settled = history.settled(request).unwrap_or(given_up);
+            busy = busy.max(settled.min(given_up));
+        }
+        busy
+    });
+    let last = busy.max().unwrap_or(at);
+    (last + history.recovery()).min(at + history.lease + history.recovery())
+}
+
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
 /// its time as well.
 fn due(history: &Reading<'_>, at: Duration) -> Duration {
     let fault_intervals = history.fault_intervals();
-    let grace = 2 * history.request_timeout();
+    let grace = history.request_timeout() + history.recovery();
     let calls = history.calls();
     let hosts: BTreeSet<u8> = calls.values().map(|(_, actor, _)| actor.host).collect();
     let mut due = at;

@@ -7,18 +7,28 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 22] = [
+        Self::ConcurrentGrants,
         Self::BrokenConnection,
+        Self::ConnectionOfOneCall,
         Self::LostScript,
+        Self::SplitVotes,
         Self::WakeUpLost,
         Self::HeadStopped,
         Self::RenewalsFailed,
         Self::ScriptLostAtTheEnd,
+        Self::AcquiredAgain,
         Self::RequestsInARow,
         Self::RequestOutstanding,
+        Self::OwnRequestHarmed,
+        Self::FirstConnection,
         Self::SecondCut,
         Self::LateRequest,
         Self::Search,
+        Self::Sweep,
+        Self::InnerRelease,
+        Self::KeptForCaller,
+        Self::NodeUnheard,
         Self::FewForgot,
     ];
 
@@ -26,13 +36,22 @@ impl Excuse {
     #[must_use]
     pub const fn property(self) -> Property {
         match self {
-            Self::BrokenConnection | Self::LostScript => Property::Liveness,
+            Self::ConcurrentGrants => Property::Fencing,
+            Self::BrokenConnection
+            | Self::ConnectionOfOneCall
+            | Self::LostScript
+            | Self::SplitVotes => Property::Liveness,
             Self::WakeUpLost | Self::HeadStopped => Property::WakeUp,
-            Self::RenewalsFailed | Self::ScriptLostAtTheEnd => Property::Renewal,
+            Self::RenewalsFailed | Self::ScriptLostAtTheEnd | Self::AcquiredAgain => {
+                Property::Renewal
+            }
             Self::RequestsInARow => Property::Cancellation,
-            Self::RequestOutstanding => Property::Timeouts,
+            Self::RequestOutstanding | Self::OwnRequestHarmed | Self::FirstConnection => {
+                Property::Timeouts
+            }
             Self::SecondCut => Property::LostReply,
-            Self::LateRequest | Self::Search => Property::CleanUp,
+            Self::LateRequest | Self::Search | Self::Sweep => Property::CleanUp,
+            Self::InnerRelease | Self::KeptForCaller | Self::NodeUnheard => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -41,6 +60,36 @@ impl Excuse {
     #[must_use]
     pub const fn explains(self) -> &'static str {
         match self {
+            Self::ConcurrentGrants => {
+                "two acquisitions are under way at the same time: their replies may arrive in any order"
+            }
+            Self::ConnectionOfOneCall => {
+                "a connection that a process dials for one call and closes replaces no broken one"
+            }
+            Self::AcquiredAgain => {
+                "the owner of a reentrant lock acquires it again under the same token, which extends it"
+            }
+            Self::OwnRequestHarmed => {
+                "a call ends early because one of its requests failed, or its process did not run"
+            }
+            Self::SplitVotes => {
+                "a node failed, and the votes of the others were split: they decided neither a grant nor a refusal"
+            }
+            Self::NodeUnheard => {
+                "a node did not answer a request of the call, so it does not count as free"
+            }
+            Self::FirstConnection => {
+                "the first call of a process takes another request timeout to connect"
+            }
+            Self::Sweep => {
+                "a task cleans up: it sends one request after the other, for a lease at most"
+            }
+            Self::InnerRelease => {
+                "the owner of a reentrant lock has another grant, so its release removes nothing"
+            }
+            Self::KeptForCaller => {
+                "a release keeps the lock for a waiter of the same process: the call itself is refused"
+            }
             Self::BrokenConnection => {
                 "a call ends in an error because it finds a connection broken that no request has touched since"
             }
@@ -75,6 +124,20 @@ impl Excuse {
     #[must_use]
     pub const fn near_miss(self) -> &'static str {
         match self {
+            Self::ConcurrentGrants => {
+                "the server stores the grants in the other order: the tokens were taken before the grants"
+            }
+            Self::ConnectionOfOneCall => "the connection stays open, and replaces the broken one",
+            Self::AcquiredAgain => "the lock is not reentrant",
+            Self::OwnRequestHarmed => "the request failed before the call",
+            Self::NodeUnheard => "the request failed before the call",
+            Self::SplitVotes => "the other nodes are free",
+            Self::FirstConnection => "the process had called before",
+            Self::Sweep => "the task stays when it sends no more requests",
+            Self::InnerRelease => "the other grant was released before",
+            Self::KeptForCaller => {
+                "waiters queue by themselves, so the name is the place of the caller"
+            }
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
             Self::WakeUpLost => "the connection of another waiter broke",
@@ -148,6 +211,16 @@ mod tests {
     /// A history that needs the excuse, and its near miss.
     fn histories(excuse: Excuse) -> (History, History) {
         match excuse {
+            Excuse::ConcurrentGrants => (granted_at_once([1, 0]), granted_at_once([0, 1])),
+            Excuse::ConnectionOfOneCall => (dialled_again(Some(22)), dialled_again(None)),
+            Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
+            Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
+            Excuse::SplitVotes => (undecided(true), undecided(false)),
+            Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
+            Excuse::FirstConnection => (connects(false), connects(true)),
+            Excuse::Sweep => (sweeps(3), sweeps(1)),
+            Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
+            Excuse::KeptForCaller => (kept_for_caller(false), kept_for_caller(true)),
             Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
             Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
             Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
@@ -176,6 +249,145 @@ mod tests {
                 (three_of_five(vec![]), three_of_five(extended))
             }
         }
+    }
+
+    fn fenced(op: u32, deadline: u64, fence: u64) -> What {
+        What::Ok {
+            op,
+            deadline: Some(s(deadline)),
+            fence: Some(fence),
+            number: None,
+            token: None,
+        }
+    }
+
+    /// The first client has the higher fencing token and the first reply. `order`: in which the server stores the grants.
+    fn granted_at_once(order: [u8; 2]) -> History {
+        let token = |host| if host == 0 { "a" } else { "b" };
+        let [first, second] = order;
+        history(vec![
+            (0, tries(1, 0)),
+            (0, tries(2, 1)),
+            (1, stores(first, token(first), Some(3))),
+            (4, stores(second, token(second), Some(14))),
+            (5, fenced(1, 13, 8)),
+            (6, fenced(2, 13, 7)),
+        ])
+    }
+
+    /// A connection breaks at 15. The process dials another one at 20, which it closes or not.
+    fn dialled_again(closed: Option<u64>) -> History {
+        let mut history = found_broken(None);
+        history.dials(0, 0, 20, closed);
+        if let Some(session) = history.sessions.last_mut() {
+            session.broken = false;
+        }
+        history
+    }
+
+    /// A release is followed by a request that extends the same token.
+    fn acquired_again(reentrant: bool) -> History {
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(12))),
+            (1, granted(1, Some(11))),
+            (5, releases(2, 0, 1)),
+            (6, done(2)),
+            (7, tries(3, 0)),
+            (8, stores(0, "a", Some(19))),
+            (9, granted(3, Some(18))),
+        ]);
+        history.reentrant = reentrant;
+        history.terms.renews = true;
+        history
+    }
+
+    /// A call from 5 on ends early. The reply to a request that was sent then takes 3 s, longer than a request timeout.
+    fn ends_early(sent: u64) -> History {
+        let mut history = history(vec![(5, waits(1, 0, 20)), (10, refused(1))]);
+        history.terms.waits = true;
+        history.dials(0, 0, 0, None);
+        history.asks(0, sent, Some(sent), Some(sent + 3));
+        history
+    }
+
+    /// A call from 5 on is refused though only the first of three nodes stores a foreign token. The third one takes 3 s to
+    /// answer a request that was sent then.
+    fn refused_by_three(sent: u64) -> History {
+        let mut history = history(vec![
+            (0, stores_on(0, 1, "b", Some(10))),
+            (5, waits(1, 0, 4)),
+            (9, refused(1)),
+        ]);
+        history.topology = Topology::Nodes(3);
+        for node in 0..3 {
+            history.dials(0, node, 0, None);
+        }
+        history.asks(2, sent, Some(sent), Some(sent + 3));
+        history
+    }
+
+    /// A call ends in an error: one of three nodes crashed. `taken`: another one stores a foreign token.
+    fn undecided(taken: bool) -> History {
+        let (node, keeps) = (1, true);
+        let fault = Fault::NodeCrash { node, keeps };
+        let mut entries = vec![(1, What::Strikes { fault })];
+        if taken {
+            entries.insert(0, (0, stores_on(0, 1, "b", Some(10))));
+        }
+        entries.extend([(2, waits(1, 0, 10)), (4, unknown(1))]);
+        let mut history = history(entries);
+        history.topology = Topology::Nodes(3);
+        history
+    }
+
+    /// A call takes a request timeout of 3 s twice after its wait. `before`: the process had called before.
+    fn connects(before: bool) -> History {
+        let mut entries = vec![];
+        if before {
+            entries.extend([(0, tries(1, 0)), (1, refused(1))]);
+        }
+        entries.extend([(10, waits(2, 0, 5)), (20, refused(2))]);
+        let mut history = history(entries);
+        (history.lease, history.terms.waits) = (s(18), true);
+        history
+    }
+
+    /// An owner enters twice, and its second release removes nothing. `released`: when the outer grant was released.
+    fn inner_release(released: Option<u64>) -> History {
+        let mut entries = vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (1, granted(1, Some(10))),
+            (1, tries(2, 0)),
+            (2, granted(2, Some(10))),
+        ];
+        if let Some(at) = released {
+            entries.extend([(at, releases(3, 0, 1)), (at, frees(0)), (at, done(3))]);
+        }
+        entries.extend([(4, releases(4, 0, 2)), (5, done(4))]);
+        let mut history = history(entries);
+        history.reentrant = true;
+        history
+    }
+
+    /// A call is refused while the server stores the name of its own process alone.
+    fn kept_for_caller(fair: bool) -> History {
+        let cause = Cause::Client(0);
+        let mut history = history(vec![
+            (1, waits(1, 0, 5)),
+            (
+                3,
+                What::Queue {
+                    node: 0,
+                    cause,
+                    waiting: vec![b"a".to_vec()],
+                },
+            ),
+            (6, refused(1)),
+        ]);
+        history.terms.fair = fair;
+        history
     }
 
     fn unknown(op: u32) -> What {
@@ -366,6 +578,23 @@ mod tests {
         history.lease = s(12);
         history.dials(0, 0, 0, Some(3));
         history.asks(0, 2, Some(2), replied);
+        history
+    }
+
+    /// A task is there from 8 to 15. From 8 on it sends so many requests, each of which takes 2 s.
+    fn sweeps(count: u64) -> History {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (3, unknown(1)),
+            (8, remains(&[], 1)),
+            (15, remains(&[], 0)),
+            (50, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(12);
+        history.dials(0, 0, 0, None);
+        for sent in (0..count).map(|nth| 8 + 2 * nth) {
+            history.asks(0, sent, Some(sent), Some(sent + 2));
+        }
         history
     }
 

@@ -9,7 +9,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Belief, History, Mode, Moment, OpId, Reading, What},
+    history::{Belief, Excuse, History, Mode, Moment, OpId, Reading, What},
     scenario::Topology,
 };
 use std::collections::BTreeMap;
@@ -46,7 +46,11 @@ impl Checker for Fencing {
                 .any(|held| theirs(held) && holds(held, late.asked));
             let foe = fenced.iter().find(|&&(early, had)| {
                 let apart = early.mode != Mode::Shared || late.mode != Mode::Shared;
-                let order = apart && early.from < late.asked;
+                let since = match history.accepts(Excuse::ConcurrentGrants) {
+                    true => late.asked,
+                    false => late.from,
+                };
+                let order = apart && early.from < since;
                 let right = if !(theirs(early) && again) {
                     had < got
                 } else if holds(early, late.asked)

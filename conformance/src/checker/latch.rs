@@ -85,6 +85,7 @@ impl Told {
                     | Refusal::TimedOut
                     | Refusal::Lost
                     | Refusal::Fenced
+                    | Refusal::NotOffered
                     | Refusal::Other => {}
                 },
                 _ if waits => {}

@@ -17,17 +17,13 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
     Belief, Call, End, Excuse, FaultIntervals, Mode, Moment, OpId, Operation, Outcome, Reading,
-    Refusal, TokenSpan,
+    Refusal, TokenSpan, What,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P7.
 pub struct Liveness;
-
-/// Those who promise no bound on waking up try again at least this often in a lease: the suite does
-/// it for those who do not wait by themselves.
-const TRIES_PER_LEASE: u32 = 8;
 
 /// The most round trips of one request: to connect, and to send a script that the server does not know yet.
 const ROUND_TRIPS: u32 = 5;
@@ -42,9 +38,8 @@ impl Checker for Liveness {
         let fault_intervals = history.fault_intervals();
         let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let terms = &history.terms;
-        let hand_over = terms.wake.unwrap_or(history.lease / TRIES_PER_LEASE)
-            + history.request_timeout()
-            + terms.round_trips(4);
+        let hand_over =
+            history.longest_poll() + terms.skip + history.request_timeout() + terms.round_trips(4);
         let mut patient = 0;
         let starved = operations.iter().find_map(|waiter| {
             let Call::Acquire { wait, .. } = waiter.call else {
@@ -53,7 +48,7 @@ impl Checker for Liveness {
             let (host, asked) = (waiter.actor.host, waiter.asked.at);
             let until = (asked + wait).min(waiter.ended.at).min(end);
             let from = match fault_intervals.last_without_majority(host, asked, until) {
-                Some(last) => Moment::at(last.saturating_add(history.request_timeout())),
+                Some(last) => Moment::at(last.saturating_add(history.recovery())),
                 // Who died at the same instant, but before, is no rival.
                 None => waiter.asked,
             };
@@ -151,11 +146,12 @@ fn failed(
     let found = finds_broken(history, operations, it);
     if told && history.accepts(Excuse::LostScript)
         || found && history.accepts(Excuse::BrokenConnection)
+        || history.accepts(Excuse::SplitVotes) && is_undecided(history, it)
     {
         return false;
     }
     // A node that is well again may not have been dialled yet.
-    let since = since.saturating_sub(history.request_timeout());
+    let since = since.saturating_sub(history.recovery());
     fault_intervals.calm(host, since, it.ended.at)
         && (waits && early || fault_intervals.calm_everywhere(host, since, it.ended.at))
         // A grant may stand on a bare majority, of which none must have forgotten it.
@@ -182,9 +178,12 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     let ended: Vec<&Operation> = asked
         .filter(|it| !matches!(it.outcome, Outcome::Cancelled | Outcome::Open))
         .collect();
-    let errors = ended
-        .iter()
-        .all(|it| matches!(it.outcome, Outcome::Unknown | Outcome::Fail(Refusal::Other)));
+    let errors = ended.iter().all(|it| {
+        matches!(
+            it.outcome,
+            Outcome::Unknown | Outcome::Fail(Refusal::Other | Refusal::NotOffered)
+        )
+    });
     let last = ended.last().filter(|_| errors && ended.len() > 1)?;
     Some(Witness {
         at: last.ended,
@@ -197,10 +196,63 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
-/// Whether a call that ended in an error asked a server: an extension did not if the lock does not offer it.
-fn asked_a_server(it: &Operation) -> bool {
-    let extends = matches!(it.call, Call::Renew { .. });
-    !(extends && it.outcome == Outcome::Fail(Refusal::Other))
+/// Whether a node that failed would have decided the last round of an acquisition: of the nodes that answered, too few were free for a
+/// grant, and too few stored a token for a refusal.
+fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
+    let Topology::Nodes(nodes @ 2..) = history.topology else {
+        return false;
+    };
+    if !it.call.acquires() {
+        return false;
+    }
+    let rounds = history.iter().filter(|&(at, what)| {
+        it.asked < at && at < it.ended && *what == What::Attempt { op: it.op }
+    });
+    let recent = Moment::at(it.ended.at.saturating_sub(2 * history.recovery()));
+    let begun = rounds.map(|(at, _)| at).last();
+    let round = Operation {
+        asked: begun.unwrap_or_else(|| it.asked.max(recent)),
+        ..*it
+    };
+    let host = it.actor.host;
+    let beside = history.operations().iter().any(|other| {
+        let theirs = other.actor.host == host && other.op != it.op;
+        theirs && other.call.acquires() && other.asked < it.ended && it.asked < other.landed()
+    });
+    // A token of the process may be of this round, or of another call; a lease may end during the round.
+    let tokens = |node: u8| {
+        let spans = history.tokens().spans.iter();
+        spans.filter(move |span| {
+            let own = span.owner == Some(host) && round.asked < span.from;
+            span.node == node && (beside || !own)
+        })
+    };
+    let surely_free = |node: &&u8| {
+        let mut tokens = tokens(**node);
+        !tokens.any(|span| span.stood_within(round.asked, round.ended))
+    };
+    let surely_taken = |node: &&u8| {
+        let mut tokens = tokens(**node);
+        tokens.any(|span| span.from <= round.asked && round.ended < span.gone.0)
+    };
+    let (heard, silent): (Vec<u8>, Vec<u8>) =
+        (0..nodes).partition(|&node| history.is_heard(host, Some(node), &round));
+    let quorum = usize::from(nodes) / 2 + 1;
+    let granted = heard.iter().filter(surely_free).count();
+    let refused = heard.iter().filter(surely_taken).count();
+    !silent.is_empty() && granted < quorum && quorum + refused <= usize::from(nodes)
+}
+
+/// Whether a server answered a request of a call with an error: that is what the call reports, and not a broken connection.
+fn is_answered(history: &Reading<'_>, it: &Operation) -> bool {
+    history.requests_of(it.actor.host).any(|request| {
+        let theirs = it.asked.at <= request.sent
+            && request
+                .replied
+                .is_some_and(|replied| replied <= it.ended.at);
+        let error = request.error.as_deref();
+        theirs && error.is_some_and(|error| error != "NOSCRIPT")
+    })
 }
 
 /// Whether a call may have found a connection broken: one that broke before the call was over, and for which no other call has
@@ -222,13 +274,15 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
                 Outcome::Unknown | Outcome::Fail(Refusal::Other)
             );
             let theirs = error && other.op != it.op && other.actor.host == it.actor.host;
-            let theirs = theirs && asked_a_server(other);
+            let theirs = theirs && !is_answered(history, other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
         // A connection that its process closes before this call is over was for another call, and replaced none.
         let dialled = history.sessions.iter().filter(|session| {
             let anew = since < session.dialled && session.dialled < it.asked.at;
-            let stays = session.broken || session.closed.is_none_or(|at| it.ended.at < at);
+            let stays = session.broken
+                || session.closed.is_none_or(|at| it.ended.at < at)
+                || !history.accepts(Excuse::ConnectionOfOneCall);
             session.host == it.actor.host && anew && stays
         });
         let made_good = errors.count().max(dialled.count());
@@ -270,7 +324,7 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
     });
     let confirmed = confirmed.map(|other| other.ended).max();
     // What was not answered once may count as there for ever.
-    let since = belief.asked.at.saturating_sub(history.request_timeout());
+    let since = belief.asked.at.saturating_sub(history.recovery());
     confirmed.is_some_and(|at| nodes(&|span| span.stood(at)) == servers)
         && 2 * nodes(&|span| span.stood_within(it.asked, it.ended)) <= servers
         && history
@@ -387,7 +441,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, What},
+        history::Cause,
         scenario::{Fault, Topology},
     };
 
@@ -684,6 +738,27 @@ mod tests {
             ends_in_an_error(&[15, 40], &[]),
             "the second one works until 40"
         );
+    }
+
+    #[test]
+    fn an_error_that_a_server_answered_found_no_connection_broken() {
+        let ends_in_an_error = |answered: Option<u64>| {
+            let error = || "an error".to_owned();
+            let told = |op| What::Info { op, error: error() };
+            let entries = vec![
+                (18, tries(9, 0)),
+                (20, told(9)),
+                (30, waits(2, 0, 10)),
+                (31, told(2)),
+            ];
+            let mut history = history(entries);
+            history.dials(0, 0, 1, Some(19));
+            history.asks(0, 18, Some(18), answered);
+            history.requests[0].error = answered.map(|_| "BUSY".to_owned());
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(!ends_in_an_error(Some(19)));
+        assert!(ends_in_an_error(None));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Cause, History, Holder, Kind, Moment, OpId, Reading, Tokens, What,
+    Actor, Belief, Cause, History, Holder, Kind, Moment, OpId, Reading, Scope, Tokens, What,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,6 +77,8 @@ struct Holders<'a> {
     tokens: Vec<Option<&'a [u8]>>,
     /// Grants whose tokens the subject named.
     named: BTreeSet<OpId>,
+    /// Tokens that all grants of an owner share.
+    of_owners: BTreeSet<&'a [u8]>,
 }
 
 impl<'a> Holders<'a> {
@@ -84,11 +86,14 @@ impl<'a> Holders<'a> {
         let (beliefs, tokens) = (history.beliefs(), history.tokens());
         let own = beliefs.iter().map(|belief| own(tokens, belief));
         let named = tokens.named.keys().copied().collect();
+        let shared = tokens.named.values().filter(|it| it.scope == Scope::Owner);
+        let of_owners = shared.map(|it| &*it.bytes).collect();
         let tokens = own.collect();
         Self {
             beliefs,
             tokens,
             named,
+            of_owners,
         }
     }
 
@@ -145,7 +150,9 @@ fn wrong(
         return (foreign && changed).then_some("changed the expiry of");
     }
     let holder = holders.holder(before, at);
-    let believed = holder.is_some_and(|belief| belief.from < at && at < belief.to);
+    // Of a token that all grants of an owner share, the owner may end one grant by the release of another.
+    let believed = !holders.of_owners.contains(&*before.stored.token)
+        && holder.is_some_and(|belief| belief.from < at && at < belief.to);
     let verb = if after.is_empty() {
         "freed"
     } else {

@@ -6,9 +6,9 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Actor, Cause, History, Holder, Moment, OpId, Reading, What},
+    history::{Actor, Cause, History, Holder, Moment, OpId, Reading, Refusal, What},
     scenario::{Fault, Topology},
-    simulation::PROBE_OP,
+    simulation::FIRST_PROBE_OP,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,12 +33,20 @@ impl Checker for Progress {
         if let Some(witness) = left_behind(history) {
             return Finding::Violation(witness);
         }
-        let of_probe = |op: OpId| op == PROBE_OP;
-        let outcome = history.iter().find(|(_, what)| {
+        let of_probe = |op: OpId| op >= FIRST_PROBE_OP;
+        let outcomes = history.iter().filter(|(_, what)| {
             matches!(what, What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }
                 if of_probe(*op))
         });
-        match outcome {
+        // A semaphore may give one permit per call: then the probe takes one after the other.
+        let not_offered = |what: &What| {
+            let why = Refusal::NotOffered;
+            matches!(*what, What::Fail { why: of, .. } if of == why)
+        };
+        let mut offered = outcomes.filter(|(_, what)| !not_offered(what)).peekable();
+        let first = offered.peek().copied();
+        let refused = offered.find(|(_, what)| !matches!(what, What::Ok { .. }));
+        match refused.or(first) {
             None => Finding::Unknown("the history has no probe"),
             Some((_, What::Ok { .. })) => Finding::Valid,
             Some((at, what)) => {
@@ -186,6 +194,7 @@ fn outlives(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::PROBE_OP;
     use crate::{
         checker::hand_made::*,
         history::{Call, Mode},

@@ -189,7 +189,7 @@ impl Facts<'_> {
         if !(self.0.terms.renews && lost) {
             return None;
         }
-        let since = belief.asked.at.saturating_sub(self.0.request_timeout());
+        let since = belief.asked.at.saturating_sub(self.0.recovery());
         if self.had_another_chance(belief) {
             let at = seconds(belief.to.at);
             let what = format!(
@@ -379,11 +379,18 @@ impl Facts<'_> {
                         (longer && cause == Cause::Client(host)).then_some(at)
                     })
                 });
+                let under_one_name = self.0.reentrant && self.0.accepts(Excuse::AcquiredAgain);
                 let at = extended.find(|&at| {
                     let sent_from = at.at.saturating_sub(sent_by);
+                    // An acquisition under the same name whose answer nobody heard extends it as well.
+                    let unheard = under_one_name
+                        && self.0.operations().iter().any(|it| {
+                            let theirs = it.actor == belief.actor && it.call.acquires();
+                            theirs && it.asked <= at && at < it.landed()
+                        });
                     let again = self.0.beliefs().iter().any(|other| {
                         // Who takes it again does so under the same name.
-                        let since = match self.0.reentrant {
+                        let since = match under_one_name {
                             true => other.asked,
                             false => other.from,
                         };
@@ -391,6 +398,7 @@ impl Facts<'_> {
                     });
                     sent_from > belief.to.at
                         && !again
+                        && !unheard
                         && self
                             .0
                             .fault_intervals()

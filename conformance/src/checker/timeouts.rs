@@ -39,6 +39,7 @@ impl Checker for Timeouts {
             // Few take so long: whether they had to connect is asked of those alone.
             let over = took > allowed
                 && (took > allowed + history.request_timeout()
+                    || !history.accepts(Excuse::FirstConnection)
                     || connected(history, operations, it))
                 && !keeps_asking(history, it, to);
             over.then_some((it, took, wait))
@@ -68,11 +69,8 @@ impl Checker for Timeouts {
     }
 }
 
-/// How often a lock that declares no bound on waking up looks again at least during a lease.
-const POLLS_PER_LEASE: u32 = 8;
-
 /// A call that was refused before its wait was over: earlier than its last poll, or than the round trips that it needs to
-/// withdraw. None of the requests of its process may have been harmed since before the call.
+/// withdraw. None of the requests that it depended on may have been harmed.
 fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
     let (Call::Acquire { wait, .. } | Call::Await { wait }) = it.call else {
         return None;
@@ -82,19 +80,19 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
         Outcome::Fail(Refusal::TimedOut | Refusal::Contended)
     );
     let took = it.ended.at.saturating_sub(it.asked.at);
-    let poll = history
-        .terms
-        .wake
-        .unwrap_or(history.lease / POLLS_PER_LEASE);
-    let spare = poll.max(history.terms.round_trips(2)) + history.terms.timing_tolerance();
+    let spare =
+        history.longest_poll().max(history.terms.round_trips(2)) + history.terms.timing_tolerance();
     if !refused || took.saturating_add(spare) >= wait {
         return None;
     }
-    let (host, fault_intervals) = (it.actor.host, history.fault_intervals());
+    let host = it.actor.host;
     let harmed = [FaultEffect::ClientClock, FaultEffect::Stopped];
-    let unharmed = fault_intervals.heard_everywhere(host, Duration::ZERO, it.ended.at)
-        && !fault_intervals.any(&harmed, host, it.asked.at, it.ended.at);
-    unharmed.then(|| Witness {
+    let harmed = history
+        .fault_intervals()
+        .any(&harmed, host, it.asked.at, it.ended.at)
+        || !history.is_heard(host, None, it);
+    let excused = harmed && history.accepts(Excuse::OwnRequestHarmed);
+    (!excused).then(|| Witness {
         at: it.ended,
         until: None,
         grants: vec![],
@@ -137,7 +135,7 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     // What failed is perhaps tried again.
     let failed = history.requests_of(host).any(|request| {
         let settled = history.settled(request).unwrap_or(to);
-        request.sent <= to && over <= settled + patience && history.failed(request)
+        request.sent <= to && over <= settled + history.recovery() && history.failed(request)
     });
     if failed {
         return None;
@@ -183,7 +181,10 @@ fn connected(history: &History, operations: &[Operation], late: &Operation) -> b
             && it.ended < late.asked
             && born.is_none_or(|born| born < it.asked)
             && got_on
-            && it.outcome != Outcome::Fail(Refusal::Other)
+            && !matches!(
+                it.outcome,
+                Outcome::Fail(Refusal::Other | Refusal::NotOffered)
+            )
     })
 }
 

@@ -11,8 +11,8 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause::Client, End, FaultEffect, Kind, Moment, OpId, Operation, Outcome,
-        Reading, Refusal, TokenSpan, What,
+        Belief, Call, Cause::Client, End, Excuse, FaultEffect, Kind, Moment, OpId, Operation,
+        Outcome, Reading, Refusal, TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -175,8 +175,11 @@ impl Facts<'_> {
     /// Whether the actor has another grant at this moment, as those who take a lock again have: one that it has not given
     /// back, whether or not its deadline is over.
     fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
-        self.0.reentrant
-            && self.0.beliefs().iter().any(|other| {
+        if !self.0.reentrant || !self.0.accepts(Excuse::InnerRelease) {
+            return false;
+        }
+        self.has_forgotten_level(belief, at)
+            || self.0.beliefs().iter().any(|other| {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
                 let given_back = || {
                     let mut operations = self.0.operations().iter();
@@ -188,6 +191,37 @@ impl Facts<'_> {
                 };
                 theirs && other.from < at && kept
             })
+    }
+
+    /// Whether the token of a reentrant lock may have a level that its owner does not count: of an acquisition without an answer,
+    /// of a release without an answer, or of a guard that it dropped.
+    fn has_forgotten_level(&self, belief: &Belief, at: Moment) -> bool {
+        let spans = self.of_grant(belief).into_iter();
+        let spans: Vec<_> = spans.filter(|span| span.stood(at)).collect();
+        let unanswered = |it: &Operation| {
+            matches!(
+                it.outcome,
+                Outcome::Unknown | Outcome::Cancelled | Outcome::Open
+            )
+        };
+        let acquires = |it: &Operation| {
+            it.actor == belief.actor && it.call.acquires() && it.asked < at && unanswered(it)
+        };
+        let stays = |grant: OpId| {
+            self.0.operations().iter().any(|it| {
+                let drops = it.call == Call::Drop { grant };
+                let may_stay = drops || it.call == Call::Release { grant } && unanswered(it);
+                may_stay && it.asked < at
+            })
+        };
+        let left = |span: &TokenSpan<'_>| {
+            self.0.beliefs().iter().any(|other| {
+                let theirs = other.actor == belief.actor && other.grant != belief.grant;
+                theirs && span.from <= other.from && stays(other.grant)
+            })
+        };
+        let acquired = self.0.operations().iter().any(acquires);
+        spans.into_iter().any(|span| acquired || left(span))
     }
 
     /// The tokens of a grant: the one that the subject named, else its own, or those of the grants that it was taken on
@@ -326,7 +360,7 @@ impl Facts<'_> {
             return true;
         }
         let host = it.actor.host;
-        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let since = it.asked.at.saturating_sub(self.0.recovery());
         let heard = self
             .0
             .fault_intervals()
@@ -348,11 +382,12 @@ impl Facts<'_> {
         };
         // In a queue each waiter stores its own place. Without a queue it is the releasing holder that keeps the lock for the
         // waiter that it has called, so a name of the caller itself explains a refusal too.
-        let queued = |span: &TokenSpan<'_>| match self.0.terms.fair || self.0.terms.prefers_writers
-        {
-            true => anothers(span),
-            false => span.stood_within(it.asked, it.ended),
-        };
+        let own_place = self.0.terms.fair || self.0.terms.prefers_writers;
+        let queued =
+            |span: &TokenSpan<'_>| match own_place || !self.0.accepts(Excuse::KeptForCaller) {
+                true => anothers(span),
+                false => span.stood_within(it.asked, it.ended),
+            };
         self.0.tokens().spans.iter().any(anothers)
             || self.0.queued().spans.iter().any(queued)
             || self.0.counts_holders() && self.counted_others(it, beside)
@@ -361,7 +396,7 @@ impl Facts<'_> {
     /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and
     /// have removed it within one step, in which nothing is seen of that.
     fn stirred(&self, it: &Operation) -> bool {
-        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let since = it.asked.at.saturating_sub(self.0.recovery());
         self.0.operations().iter().any(|other| {
             let given_up = matches!(other.outcome, Outcome::Cancelled | Outcome::Unknown);
             let theirs = other.actor.host == it.actor.host && other.op != it.op;
@@ -374,21 +409,19 @@ impl Facts<'_> {
     }
 
     /// Whether one majority of the nodes answered all the time and stored nothing but what this call put there, from its
-    /// first request to its last reply. Votes that were split leave no such majority. A node whose connection something was
-    /// wrong with before may be found broken during the call.
+    /// first request to its last reply. Votes that were split leave no such majority.
     fn free_majority(&self, it: &Operation, alone: bool) -> bool {
         let Topology::Nodes(nodes) = self.0.topology else {
             return true;
         };
-        let (host, fault_intervals) = (it.actor.host, self.0.fault_intervals());
-        let spans = &self.0.tokens().spans;
+        let (host, spans) = (it.actor.host, &self.0.tokens().spans);
         let is_free = |node: &u8| {
             let foreign = |span: &TokenSpan<'_>| {
                 let own = alone && span.owner == Some(host) && it.asked < span.from;
                 span.node == *node && !own && span.stood_within(it.asked, it.ended)
             };
-            fault_intervals.heard_by(*node, host, Duration::ZERO, it.ended.at)
-                && !spans.iter().any(foreign)
+            let heard = self.0.is_heard(host, Some(*node), it);
+            (heard || !self.0.accepts(Excuse::NodeUnheard)) && !spans.iter().any(foreign)
         };
         (0..nodes).filter(is_free).count() >= self.quorum()
     }
@@ -441,6 +474,51 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A level of a reentrant lock that its owner does not count.
+    #[test]
+    fn a_release_of_a_reentrant_lock_may_leave_a_forgotten_level() {
+        let lies = |reentrant, forgotten: Vec<(u64, What)>| {
+            let mut entries = vec![
+                (0, tries(1, 0)),
+                (1, stores(0, "a", Some(11))),
+                (1, granted(1, Some(10))),
+            ];
+            entries.extend(forgotten);
+            entries.extend([(4, releases(9, 0, 1)), (5, done(9))]);
+            let mut history = history(entries);
+            history.reentrant = reentrant;
+            Truth.check(&history).witness().is_some()
+        };
+        let cancelled = || {
+            let error = crate::history::CANCELLED.to_owned();
+            vec![(2, tries(2, 0)), (3, What::Info { op: 2, error })]
+        };
+        let dropped = || {
+            let drops = What::Invoke {
+                op: 3,
+                actor: crate::history::Actor::on(0),
+                call: Call::Drop { grant: 2 },
+            };
+            let again = [(2, tries(2, 0)), (2, granted(2, Some(10)))];
+            again
+                .into_iter()
+                .chain([(3, drops), (3, done(3))])
+                .collect()
+        };
+        let unanswered = || {
+            let error = "no reply".to_owned();
+            let again = [(2, tries(2, 0)), (2, granted(2, Some(10)))];
+            let release = [(3, releases(3, 0, 2)), (3, What::Info { op: 3, error })];
+            again.into_iter().chain(release).collect()
+        };
+        assert!(!lies(true, cancelled()));
+        assert!(!lies(true, dropped()));
+        assert!(!lies(true, unanswered()));
+        assert!(lies(true, vec![]));
+        assert!(lies(false, cancelled()));
+        assert!(lies(false, dropped()));
+    }
     use crate::{
         checker::hand_made::*,
         history::{Cause, History},

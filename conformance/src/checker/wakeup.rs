@@ -59,7 +59,7 @@ impl Checker for WakeUp {
                 "the server only counts holders, so their leases cannot be seen",
             );
         }
-        let bound = wake + history.terms.round_trips(2);
+        let bound = wake + history.terms.skip + history.terms.round_trips(2);
         let (free, fault_intervals) = (free(history.tokens()), history.fault_intervals());
         let operations = history.operations();
         let untold = operations.iter().find_map(|waiter| {
@@ -132,7 +132,7 @@ fn untold(
     let (_, to) = waiting(history, waiter)?;
     let hears = waiter.asked.at + history.terms.round_trips(ROUND_TRIPS_TO_HEAR);
     // Who goes first may yet be busy with what went wrong before.
-    let grace = 2 * history.request_timeout();
+    let grace = history.request_timeout() + history.recovery();
     let since = waiter.asked.at.saturating_sub(grace);
     let well = |by| {
         let mut hosts = operations.iter().map(|it| it.actor.host);
@@ -225,7 +225,7 @@ fn woken_by(
     let last = fault_intervals.last_without_majority(host, since, to);
     let last = last.filter(|_| history.accepts(Excuse::WakeUpLost));
     last.map_or(from, |last| {
-        let well = last.saturating_add(history.request_timeout());
+        let well = last.saturating_add(history.recovery());
         from.max(free.lease_end).max(well)
     })
 }

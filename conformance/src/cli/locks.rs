@@ -6,7 +6,7 @@ use super::{
     progress::Bars,
     reports::{FEW, Reports},
     select::{self, Listed},
-    values::{Shard, duration},
+    values::{Shard, Times, duration},
 };
 use clap::Args;
 use redouble_conformance::{
@@ -48,6 +48,8 @@ pub(super) struct Locks {
     /// Stop after this time, as in 90s or 15m; without --seeds, try as many seeds as it allows.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
+    #[command(flatten)]
+    times: Times,
     /// Stop at the first verdict that is not the expected one.
     #[arg(long)]
     fail_fast: bool,
@@ -107,6 +109,7 @@ fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
         faults: select::faults(&args.fault)?,
         properties: select::properties(&args.property)?,
         fixed: args.fixed || !backend.virtual_time() && !chosen,
+        timing: args.times.timing(),
         fail_fast: args.fail_fast,
         ..quick
     })

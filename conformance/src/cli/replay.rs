@@ -1,12 +1,12 @@
 //! `redouble-check replay`: one scenario, step by step.
 
-use super::{Fallible, place::Where, select, write_file};
+use super::{Fallible, place::Where, select, values::Times, write_file};
 use clap::Args;
 use redouble_conformance::{
     checker::{Finding, Property},
     report::{Saved, html, shown, terminal},
-    runner::{self, Judged, generator, judge, trial_of},
-    scenario::{Scenario, fixed},
+    runner::{self, Judged, generator, judge, timing, trial_of},
+    scenario::{Scenario, fixed, generate::Timing},
     subject::DynSubject,
 };
 use std::{
@@ -29,6 +29,8 @@ pub(super) struct Replay {
     /// With --seed: the fault of the earlier run, if it ran with --fault.
     #[arg(long, value_name = "NAME", requires = "seed")]
     fault: Option<String>,
+    #[command(flatten)]
+    times: Times,
     /// The lock to play it with, by name or id [default: the lock in the file].
     #[arg(long, value_name = "NAME")]
     lock: Option<String>,
@@ -51,15 +53,19 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         return Err("one lock is needed".into());
     };
     let subject = (lock.row.make)();
+    let backend = args.place.open()?;
+    let times = timing(&*subject, &*backend, args.times.timing());
     let (scenario, property) = match (saved, args.seed, &args.fixed) {
         (Some(saved), ..) => (saved.scenario, Some(saved.property)),
-        (None, Some(seed), _) => (generated(&*subject, args.fault.as_ref(), seed)?, None),
+        (None, Some(seed), _) => {
+            let fault = args.fault.as_ref();
+            (generated(&*subject, times, fault, seed)?, None)
+        }
         (None, None, Some(name)) => (by_name(&*subject, name)?, None),
         (None, None, None) => {
             return Err("a file, a seed or a fixed scenario is needed".into());
         }
     };
-    let backend = args.place.open()?;
     let scenario = backend.lease_ms().map_or_else(
         || scenario.clone(),
         |lease_ms| scenario.snapped().scaled(lease_ms),
@@ -95,13 +101,18 @@ fn read(path: &Path) -> Fallible<Saved> {
     Ok(saved.map_err(|error| format!("{shown} is not a saved scenario: {error}"))?)
 }
 
-fn generated(subject: &dyn DynSubject, fault: Option<&String>, seed: u64) -> Fallible<Scenario> {
+fn generated(
+    subject: &dyn DynSubject,
+    timing: Timing,
+    fault: Option<&String>,
+    seed: u64,
+) -> Fallible<Scenario> {
     let faults = select::faults(fault.map_or(&[], std::slice::from_ref))?;
     let generator = generator(subject.promises(), faults.first().map(String::as_str));
     if generator.is_empty() {
         return Err("this fault cannot strike on the lock's servers".into());
     }
-    Ok(generator.scenario(seed))
+    Ok(generator.timed(timing).scenario(seed))
 }
 
 fn by_name(subject: &dyn DynSubject, name: &str) -> Fallible<Scenario> {

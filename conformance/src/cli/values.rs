@@ -1,6 +1,26 @@
 //! Values of options.
 
+use clap::Args;
+use redouble_conformance::scenario::generate::Timing;
 use std::{ops::Range, str::FromStr, time::Duration};
+
+/// The lease and the other times of generated scenarios.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Draw the lease of each scenario, from 100 ms to 10 minutes, and on their own its latency and its request timeout
+    /// [default: leases from 2 to 60 seconds, and all times in proportion].
+    #[arg(long)]
+    drawn_times: bool,
+}
+
+impl Times {
+    pub(super) const fn timing(self) -> Timing {
+        match self.drawn_times {
+            true => Timing::DrawnTimes,
+            false => Timing::DrawnLease,
+        }
+    }
+}
 
 /// A part of a long run: `2/4` is the second of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ impl History {
     fn undated(&self, asked: Moment) -> Duration {
         match self.terms.renews {
             true => Duration::MAX,
-            false => asked.at + self.lease,
+            false => asked.at + self.shortest_lease(),
         }
     }
 

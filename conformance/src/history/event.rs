@@ -204,6 +204,9 @@ pub enum Refusal {
     /// The resource knows of a later grant.
     #[error("refused by the resource: a later grant was seen")]
     Fenced,
+    /// The lock does not have this operation.
+    #[error("the lock does not offer this operation")]
+    NotOffered,
     /// Something else, for instance that no server could be reached.
     #[error("it could not be done")]
     Other,

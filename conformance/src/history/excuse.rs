@@ -3,10 +3,16 @@
 /// An explanation that a judge accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
+    /// Two acquisitions were under way at the same time.
+    ConcurrentGrants,
     /// A call found a connection broken.
     BrokenConnection,
+    /// A connection was dialled for one call alone.
+    ConnectionOfOneCall,
     /// A server had lost a script.
     LostScript,
+    /// A node that failed would have decided the votes.
+    SplitVotes,
     /// The waiter's own message was lost.
     WakeUpLost,
     /// A process that is in front in the queue does not run.
@@ -15,16 +21,30 @@ pub enum Excuse {
     RenewalsFailed,
     /// A script was lost when there was no time for another request.
     ScriptLostAtTheEnd,
+    /// The owner of a reentrant lock acquires it again under the same token.
+    AcquiredAgain,
     /// Undoing a call takes several requests.
     RequestsInARow,
     /// A request was outstanding when the wait was over.
     RequestOutstanding,
+    /// A request of the call was harmed.
+    OwnRequestHarmed,
+    /// A process connects for the first time.
+    FirstConnection,
     /// A second cut hit the retry.
     SecondCut,
     /// A request landed when its connection had ended.
     LateRequest,
     /// A task looks for a request that had no answer.
     Search,
+    /// A task cleans up with several requests.
+    Sweep,
+    /// The owner of a reentrant lock releases one of several grants.
+    InnerRelease,
+    /// A lock is kept for the waiter that was called.
+    KeptForCaller,
+    /// A node did not answer the requests of the call.
+    NodeUnheard,
     /// Few enough nodes forgot a grant.
     FewForgot,
 }

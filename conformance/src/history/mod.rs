@@ -103,10 +103,14 @@ impl Kind {
 /// A request waits for its reply for a fraction of the lease.
 pub const REQUESTS_PER_LEASE: u32 = 6;
 
+/// A waiter asks at least so often in a lease, unless its lock says otherwise: the suite does it for a lock that does not
+/// wait by itself.
+pub const POLLS_PER_LEASE: u32 = 8;
+
 /// Everything that happened in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// The lease that the lock was opened with.
+    /// The longest lease that the lock says it makes of the lease that it was opened with.
     pub lease: Duration,
     /// For how long a request waits for its reply, if that is no fixed share of the lease.
     pub timeout: Option<Duration>,
@@ -131,7 +135,7 @@ pub struct History {
 }
 
 impl History {
-    /// An empty history of a lock with this lease.
+    /// An empty history of a lock that keeps exactly this lease.
     #[must_use]
     pub const fn new(lease: Duration, observed: bool) -> Self {
         Self {
@@ -213,6 +217,25 @@ impl History {
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         self.timeout.unwrap_or(self.lease / REQUESTS_PER_LEASE)
+    }
+
+    /// The shortest lease that the lock says it makes of the lease that it was opened with.
+    #[must_use]
+    pub fn shortest_lease(&self) -> Duration {
+        self.lease.saturating_sub(self.terms.lease_spread)
+    }
+
+    /// Longest pause of a waiter between two requests.
+    #[must_use]
+    pub fn longest_poll(&self) -> Duration {
+        let by_default = self.lease / POLLS_PER_LEASE;
+        self.terms.wake.or(self.terms.poll).unwrap_or(by_default)
+    }
+
+    /// How long it takes at most until a request that a fault struck is sent again: its timeout, and the pause after it.
+    #[must_use]
+    pub fn recovery(&self) -> Duration {
+        self.request_timeout() + self.terms.retry
     }
 
     /// The place of an entry in the total order.

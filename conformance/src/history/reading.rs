@@ -101,6 +101,27 @@ impl<'a> Reading<'a> {
         &self.fault_intervals
     }
 
+    /// Whether a node, or each node, answered all requests that a call of a client process depended on, and nothing was wrong
+    /// between the two meanwhile. A connection that broke before and was not dialled anew counts as wrong.
+    #[must_use]
+    pub fn is_heard(&self, host: u8, node: Option<u8>, call: &Operation) -> bool {
+        let (since, ended) = (self.depends_since(host, call.asked.at), call.ended.at);
+        let nodes = match node {
+            Some(node) => node..=node,
+            None => 0..=self.topology.servers().saturating_sub(1),
+        };
+        nodes.into_iter().all(|node| {
+            let mut requests = self.requests_of(host).filter(|it| {
+                let meanwhile = since <= it.sent && it.sent <= ended;
+                meanwhile && self.session(it).node == node
+            });
+            self.fault_intervals.heard_by(node, host, since, ended)
+                && !self.is_broken(host, node, call.asked.at)
+                && !self.is_broken(host, node, ended)
+                && !requests.any(|it| self.failed(it) && it.error.as_deref() != Some("NOSCRIPT"))
+        })
+    }
+
     /// Whether a token may have been put there by a request that was held up for more than a lease.
     #[must_use]
     pub fn arrived_after_lease(&self, span: &TokenSpan<'_>) -> bool {

@@ -19,6 +19,14 @@ pub struct Terms {
     pub tells: bool,
     /// A subscription, and the task behind it, may outlive the last waiter by so much.
     pub linger: Duration,
+    /// By how much a lease may be shorter than the longest that the lock makes of it.
+    pub lease_spread: Duration,
+    /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
+    pub poll: Option<Duration>,
+    /// Longest pause between a failed request and the next attempt.
+    pub retry: Duration,
+    /// Longest time for which a waiter that stopped asking keeps its place in the queue.
+    pub skip: Duration,
     /// A grant that is given back keeps others out until so much time has passed since it was asked for.
     pub hold: Duration,
     /// Whoever asked first is granted first.
@@ -50,6 +58,10 @@ impl Terms {
         answers: false,
         tells: false,
         linger: Duration::ZERO,
+        lease_spread: Duration::ZERO,
+        poll: None,
+        retry: Duration::ZERO,
+        skip: Duration::ZERO,
         hold: Duration::ZERO,
         fair: false,
         prefers_writers: false,

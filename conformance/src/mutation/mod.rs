@@ -157,7 +157,7 @@ fn sent_by(lock: &dyn DynSubject) -> Result<Vec<String>, RunError> {
             }
         }
     });
-    let source = Source::of(lock.promises(), &Plan::quick(&backend));
+    let source = Source::of(lock, &backend, &Plan::quick(&backend));
     for seed in 0..SEEN_IN {
         lock.play(&backend, &source.scenario(seed))?;
     }

@@ -295,6 +295,7 @@ const fn refused(call: Call, why: Refusal) -> &'static str {
     match call {
         Call::Try { .. } | Call::Acquire { .. } => match why {
             Refusal::Lost => "granted too late",
+            Refusal::NotOffered => "not offered",
             Refusal::Contended | Refusal::TimedOut | Refusal::Fenced | Refusal::Other => {
                 "not granted"
             }

@@ -18,9 +18,25 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
+use std::ops::{Range, RangeInclusive};
 
-/// The lease of generated scenarios, in milliseconds.
-pub const LEASE_MS: u64 = 30_000;
+/// Lease in milliseconds in which proportional scenarios are generated, before they are scaled to theirs.
+const LEASE_MS: u64 = 30_000;
+
+/// The slowest network takes so many milliseconds for a message.
+const SLOWEST_MS: u64 = 1_000;
+
+/// Leases to which proportional scenarios are scaled.
+const LEASES_MS: Range<u64> = 2_000..60_000;
+
+/// A lease takes at least so many messages on the slowest network.
+const MESSAGES_PER_LEASE: u64 = 30;
+
+/// Shortest and longest request timeout, in milliseconds.
+const TIMEOUT_MS: RangeInclusive<u64> = 20..=10_000;
+
+/// A request waits for at least so many messages on the slowest network.
+const MESSAGES_PER_TIMEOUT: u64 = 10;
 
 /// Number of turns with several nemeses per round in which each nemesis has one turn alone. Mixed turns find
 /// the most violations.
@@ -30,9 +46,26 @@ const MIXED_TURNS: usize = 5;
 /// keeps its promises: a run with any other fault can hardly convict the lock.
 const OPEN_TURNS: usize = 1;
 
+/// How scenarios get their lease and their other times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// Each scenario draws its lease, from 2 to 60 seconds and in odd milliseconds. All other times are in proportion to it: a
+    /// request waits for a sixth of the lease.
+    #[default]
+    DrawnLease,
+    /// Each scenario draws its lease, from 100 ms to 10 minutes, and on their own its latency and its request timeout.
+    DrawnTimes,
+    /// All scenarios have this lease, in milliseconds, and all times in proportion to it.
+    Lease(u64),
+}
+
 /// Generator of scenarios. It builds the strategies once, which is cheaper than once per seed.
 pub struct Generator {
+    promises: Promises,
+    /// The nemeses of each turn.
+    nemeses: Vec<Vec<&'static dyn Nemesis>>,
     turns: Vec<BoxedStrategy<Scenario>>,
+    timing: Timing,
 }
 
 impl Default for Generator {
@@ -72,11 +105,34 @@ impl Generator {
             None => true,
             Some(name) => nemeses.len() == 1 && nemeses[0].name() == name,
         });
-        Self {
-            turns: chosen
-                .map(|nemeses| scenarios(promises, &nemeses))
-                .collect(),
-        }
+        let nemeses = chosen.collect();
+        let generator = Self {
+            promises,
+            nemeses,
+            turns: Vec::new(),
+            timing: Timing::default(),
+        };
+        generator.built()
+    }
+
+    /// Returns the generator with other times.
+    #[must_use]
+    pub fn timed(mut self, timing: Timing) -> Self {
+        let rebuilds = (self.timing == Timing::DrawnTimes) != (timing == Timing::DrawnTimes);
+        self.timing = timing;
+        if rebuilds { self.built() } else { self }
+    }
+
+    fn built(mut self) -> Self {
+        let nemeses = self.nemeses.iter();
+        let turns = nemeses.map(|nemeses| match self.timing {
+            Timing::DrawnTimes => scenarios(self.promises, nemeses, times()),
+            Timing::DrawnLease | Timing::Lease(_) => {
+                scenarios(self.promises, nemeses, proportional())
+            }
+        });
+        self.turns = turns.collect();
+        self
     }
 
     /// Returns the nemeses that can strike on these servers, in the order of their turns.
@@ -107,15 +163,86 @@ impl Generator {
             ..Config::default()
         };
         let mut runner = TestRunner::new_with_rng(config, rng);
-        // A strategy without filters always produces a value.
-        let tree = self.turns[turn].new_tree(&mut runner);
-        let mut scenario = tree.map_or_else(|why| unreachable!("{why}"), |tree| tree.current());
+        let mut scenario = drawn(&self.turns[turn], &mut runner);
         scenario.seed = seed;
-        scenario
+        match self.timing {
+            Timing::DrawnTimes => scenario,
+            Timing::DrawnLease => scenario.scaled(drawn(&LEASES_MS, &mut runner)),
+            Timing::Lease(lease_ms) => scenario.scaled(lease_ms),
+        }
     }
 }
 
-fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrategy<Scenario> {
+/// A strategy without filters always produces a value.
+fn drawn<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunner) -> T {
+    let tree = strategy.new_tree(runner);
+    tree.map_or_else(|why| unreachable!("{why}"), |tree| tree.current())
+}
+
+/// The times of a scenario that depend on nothing but the seed, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    lease: u64,
+    /// The longest time of a message.
+    latency: u64,
+    /// How long a request waits for its reply; `None` if that is a fixed part of the lease.
+    timeout: Option<u64>,
+}
+
+impl Times {
+    /// A time in milliseconds.
+    const fn ms(self, units: u64) -> u64 {
+        units * self.lease / UNITS_PER_LEASE
+    }
+}
+
+/// The times of a scenario that is scaled to its lease later: a fast network, or a slow one with 30 one-way delays per lease.
+fn proportional() -> BoxedStrategy<Times> {
+    let latency = prop_oneof![2 => 0..4_u64, 1 => 100..LEASE_MS / MESSAGES_PER_LEASE];
+    let times = latency.prop_map(|latency| Times {
+        lease: LEASE_MS,
+        latency,
+        timeout: None,
+    });
+    times.boxed()
+}
+
+/// Leases from a tenth of a second to ten minutes, and with them networks and timeouts with which a client can hold one.
+fn times() -> BoxedStrategy<Times> {
+    let lease = prop_oneof![
+        2 => 100..400_u64,
+        2 => 400..2_000_u64,
+        3 => 2_000..10_000_u64,
+        4 => 10_000..60_000_u64,
+        1 => 60_000..=600_000_u64,
+    ];
+    // A near network, or a slow one.
+    let slow = prop_oneof![2 => Just(None), 1 => (0..1_000_u64).prop_map(Some)];
+    let parts = (lease, slow, 0..4_u64, 0..1_000_u64);
+    let times = parts.prop_map(|(lease, slow, near, patience)| {
+        let slowest = (lease / MESSAGES_PER_LEASE).min(SLOWEST_MS);
+        let latency = match slow {
+            Some(part) => slowest / 10 + slowest * part * 9 / 10_000,
+            None => near.min(slowest),
+        };
+        let least = (MESSAGES_PER_TIMEOUT * latency).max(*TIMEOUT_MS.start());
+        let most = (2 * lease).min(*TIMEOUT_MS.end()).max(2 * least);
+        // Short ones are as frequent as long ones.
+        let timeout = least + (most - least) * patience * patience / 1_000_000;
+        Times {
+            lease,
+            latency,
+            timeout: Some(timeout),
+        }
+    });
+    times.boxed()
+}
+
+fn scenarios(
+    promises: Promises,
+    nemeses: &[&'static dyn Nemesis],
+    times: BoxedStrategy<Times>,
+) -> BoxedStrategy<Scenario> {
     let topology = promises.topology;
     let overwork = nemeses.iter().any(|nemesis| nemesis.overworks());
     let several = nemeses.len() > 1;
@@ -141,11 +268,9 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.3),
     );
-    // A fast network, or a slow one with 30 one-way delays per lease.
-    let latency_ms = prop_oneof![2 => 0..4_u64, 1 => 100..LEASE_MS / 30];
-    (shape, workload, strikes, latency_ms, schedule)
+    (shape, workload, strikes, times, schedule)
         .prop_map(
-            move |((hosts, second_task, kept), workload, strikes, latency_ms, schedule)| {
+            move |((hosts, second_task, kept), workload, strikes, times, schedule)| {
                 let mut actors: Vec<Actor> = (0..hosts).map(Actor::on).collect();
                 if second_task {
                     actors.push(Actor { host: 0, task: 1 });
@@ -155,10 +280,10 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
                     let ops = workload.ops(nth, kept).into_iter();
                     events.extend(ops.map(|(at, op)| {
                         (
-                            ms(at),
+                            times.ms(at),
                             Happening::Op {
                                 actor,
-                                op: op.map_ms(ms),
+                                op: op.map_ms(|units| times.ms(units)),
                             },
                         )
                     }));
@@ -166,9 +291,10 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
                 let faults = strikes
                     .into_iter()
                     .flatten()
-                    .filter_map(|strike| strike.event(hosts, topology));
+                    .map(|strike| (strike.at, strike.event(hosts, topology, times)));
                 let faults: Vec<_> = faults
-                    .map(|fault| aimed(fault, &events, latency_ms, workload.visits()))
+                    .filter_map(|(at, fault)| Some((at, fault?)))
+                    .map(|(at, fault)| aimed(at, fault, &events, times, workload.visits()))
                     .collect();
                 events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
@@ -180,10 +306,10 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
                 });
                 Scenario {
                     seed: 0,
-                    lease_ms: LEASE_MS,
+                    lease_ms: times.lease,
                     schedule,
-                    latency_ms,
-                    timeout_ms: None,
+                    latency_ms: times.latency,
+                    timeout_ms: times.timeout,
                     topology,
                     events: events.collect(),
                 }
@@ -192,24 +318,23 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
         .boxed()
 }
 
-const fn ms(units: u64) -> u64 {
-    units * LEASE_MS / UNITS_PER_LEASE
-}
-
 /// Number of an operation's first messages at which faults are aimed.
 const MESSAGES: u64 = 5;
 
 /// Moves every other fault to the start of an operation, or some messages later, where faults do the most
 /// harm. If holders mostly access the resource, half of the faults that delay clients strike before an
-/// access, and last until the next holder's access. On average a message takes half of the maximal latency.
+/// access, and last until the next holder's access. On average a message takes half of the maximal latency. The fault is
+/// drawn for a time in `units`.
 fn aimed(
-    (at, fault): (u64, Happening),
+    units: u64,
+    fault: Happening,
     ops: &[(u64, Happening)],
-    latency_ms: u64,
+    times: Times,
     visits: bool,
 ) -> (u64, Happening) {
+    let at = times.ms(units);
     let (struck, host) = match fault {
-        Happening::Fault { fault, .. } if at.is_multiple_of(ms(2)) => (fault, fault.host()),
+        Happening::Fault { fault, .. } if units.is_multiple_of(2) => (fault, fault.host()),
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
     // A fault of a node strikes the next operation of any client.
@@ -221,19 +346,24 @@ fn aimed(
         Happening::Fault { .. } => None,
     });
     let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
-    let visits = visits && makes_late(struck) && at.is_multiple_of(ms(4));
+    let visits = visits && makes_late(struck) && units.is_multiple_of(4);
     let next = if visits {
         accesses.map(|(begins, _)| begins).min()
     } else {
         None
     };
     let next = next.or_else(|| theirs.map(|(begins, _)| begins).min());
-    let into = at / ms(2) % MESSAGES * latency_ms / 2;
+    let into = units / 2 % MESSAGES * times.latency / 2;
     let begins = next.map_or(at, |begins| begins + into);
     if visits && lasts(struck) {
         (
             begins,
-            until_the_next(begins, fault, ops, ms(at / ms(4) % AFTER)),
+            until_the_next(
+                begins,
+                fault,
+                ops,
+                times.lease + times.ms(units / 4 % AFTER),
+            ),
         )
     } else {
         (begins, fault)
@@ -243,7 +373,8 @@ fn aimed(
 /// Largest distance, in units, between the end of a lease and the next holder's access.
 const AFTER: u64 = 32;
 
-/// Extends a fault with a duration past the lease of the client that it strikes.
+/// Extends a fault with a duration to `after` milliseconds past the acquisition of the client that it strikes: its lease is over by
+/// then.
 fn until_the_next(
     begins: u64,
     fault: Happening,
@@ -259,7 +390,7 @@ fn until_the_next(
         }
         Happening::Fault { .. } => false,
     });
-    let over = taken.map(|&(at, _)| at + LEASE_MS + after).max();
+    let over = taken.map(|&(at, _)| at + after).max();
     let for_ms = over
         .and_then(|over| over.checked_sub(begins))
         .unwrap_or(for_ms);
@@ -284,7 +415,7 @@ const fn makes_late(fault: Fault) -> bool {
 
 impl Strike {
     /// Returns the fault as an event, if it can strike on these servers.
-    fn event(self, hosts: u8, topology: Topology) -> Option<(u64, Happening)> {
+    fn event(self, hosts: u8, topology: Topology, times: Times) -> Option<Happening> {
         let servers = topology.servers();
         // Where drifts overlap, their rates would add up past the bound.
         let fault = self.fault;
@@ -296,13 +427,13 @@ impl Strike {
         let fault = fault
             .with_host(|host| host % hosts)
             .with_node(|node| node % servers)
-            .map_ms(ms);
+            .map_ms(|units| times.ms(units));
         let fault = match topology.addresses() {
             1 => fault.on_all_links(),
             _ => fault,
         };
-        let for_ms = ms(self.length);
-        Some((ms(self.at), Happening::Fault { for_ms, fault }))
+        let for_ms = times.ms(self.length);
+        Some(Happening::Fault { for_ms, fault })
     }
 }
 
@@ -318,6 +449,34 @@ mod tests {
             assert_eq!(one.scenario(seed), other.scenario(seed));
         }
         assert_ne!(one.scenario(8).events, one.scenario(16).events);
+    }
+
+    #[test]
+    fn a_scenario_has_the_times_that_were_chosen() {
+        let of = |timing| {
+            let generator = Generator::default().timed(timing);
+            move |seed| generator.scenario(seed)
+        };
+        let (fixed, lease, times) = (
+            of(Timing::Lease(7_999)),
+            of(Timing::DrawnLease),
+            of(Timing::DrawnTimes),
+        );
+        let leases: BTreeSet<u64> = (0..50).map(|seed| lease(seed).lease_ms).collect();
+        assert!(leases.len() > 40 && leases.iter().all(|it| LEASES_MS.contains(it)));
+        for seed in 0..50 {
+            assert_eq!(
+                (fixed(seed).lease_ms, fixed(seed).timeout_ms),
+                (7_999, None)
+            );
+            let shapes = [fixed(seed), lease(seed)].map(|it| it.scaled(LEASE_MS).events.len());
+            assert_eq!(shapes[0], shapes[1], "seed {seed}");
+            assert_eq!(lease(seed).timeout_ms, None);
+            assert!(times(seed).timeout_ms.is_some());
+        }
+        let short = (0..50).any(|seed| times(seed).lease_ms < LEASES_MS.start);
+        let long = (0..50).any(|seed| LEASES_MS.end < times(seed).lease_ms);
+        assert!(short && long);
     }
 
     #[test]

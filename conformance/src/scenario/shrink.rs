@@ -328,7 +328,7 @@ fn round_length(event: &mut Event, round: &dyn Fn(u64) -> u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::generate::Generator;
+    use crate::scenario::generate::{Generator, Timing};
     use crate::scenario::{Fault, Op};
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
                 matches!(fault, Fault::Pause { .. }) && to - from >= 10_000 && releases
             })
         };
-        let generator = Generator::new(Some("pause"));
+        let generator = Generator::new(Some("pause")).timed(Timing::Lease(30_000));
         let failing = (0..)
             .map(|seed| generator.scenario(seed))
             .find(&fails)

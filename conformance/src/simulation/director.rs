@@ -3,10 +3,10 @@
 
 use super::{
     held,
-    world::{PROBE_OP, World},
+    world::{FIRST_PROBE_OP, LONGEST_POLL, PROBE_OP, PROBES_MAX, World},
 };
 use crate::{
-    history::{PROBE_HOST, What},
+    history::{Mode, PROBE_HOST, Refusal, What},
     scenario::{Fault, Op, Scenario, Topology},
 };
 use std::{sync::Arc, time::Duration};
@@ -31,6 +31,9 @@ fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
     turns
 }
 
+/// After its last event a run goes on for this part of a lease, or two request timeouts if that is longer.
+const REST: u32 = 3;
+
 impl World {
     /// Plays the faults, then crashes all clients and probes the lock.
     pub(super) async fn direct(self: Arc<Self>) {
@@ -46,7 +49,9 @@ impl World {
                 Turn::Heal(fault) => self.heal(fault, at_ms),
             }
         }
-        self.until(self.scenario.end_ms() + self.scenario.lease_ms / 3)
+        let rest = (self.scenario.lease() / REST).max(2 * self.scenario.request_timeout());
+        self.recorder
+            .sleep_until(Duration::from_millis(self.scenario.end_ms()) + rest)
             .await;
         let alive: Vec<u8> = held(&self.alive).iter().copied().collect();
         for host in alive {
@@ -189,12 +194,41 @@ impl World {
             return self.spawner.stop();
         };
         let mut player = self.prober();
-        let (spawner, wait_ms) = (self.spawner.clone(), self.scenario.lease_ms * 2);
+        let poll = self.promises.poll.unwrap_or(LONGEST_POLL);
+        let skip = self.recorder.history().terms.skip;
+        let wait = self.promises.longest_lease(self.scenario.lease()) * 2 + poll + skip;
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let (spawner, world) = (self.spawner.clone(), Arc::clone(self));
         let asks = Op::Acquire { mode, wait_ms };
         player.host.clone().spawn(async move {
             player.perform(PROBE_OP, asks).await;
+            if let (Mode::Permits(permits), true) = (mode, world.has_refused_the_probe()) {
+                world.probe_one_by_one(permits, wait_ms).await;
+            }
             spawner.stop();
         });
         debug_assert!(!held(&self.alive).contains(&PROBE_HOST));
+    }
+
+    /// True if the lock does not offer the operation that the probe asked for.
+    fn has_refused_the_probe(&self) -> bool {
+        let history = self.recorder.history();
+        history.entries.iter().rev().any(|entry| {
+            let why = Refusal::NotOffered;
+            entry.what == What::Fail { op: PROBE_OP, why }
+        })
+    }
+
+    /// Acquires all permits of a semaphore whose calls take one permit each. Each is kept.
+    async fn probe_one_by_one(self: &Arc<Self>, permits: u32, wait_ms: u64) {
+        let mode = Mode::Permits(1);
+        let mut kept = Vec::new();
+        for nth in 0..permits.min(PROBES_MAX) {
+            let mut player = self.prober();
+            player
+                .perform(FIRST_PROBE_OP + nth, Op::Acquire { mode, wait_ms })
+                .await;
+            kept.push(player);
+        }
     }
 }

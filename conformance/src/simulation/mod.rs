@@ -37,7 +37,7 @@ pub(crate) use port::Port;
 pub use scheduler::is_playing;
 pub(crate) use scheduler::{Outside, Task};
 pub use stream::Transport;
-pub use world::{PROBE_OP, Run, RunError, run};
+pub use world::{FIRST_PROBE_OP, PROBE_OP, Run, RunError, run};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -180,7 +180,7 @@ impl Player {
                 Ok(why) => What::Fail { op, why: *why },
                 Err(error) if error.is::<NotOffered>() => What::Fail {
                     op,
-                    why: Refusal::Other,
+                    why: Refusal::NotOffered,
                 },
                 Err(error) => What::Info {
                     op,
@@ -196,7 +196,7 @@ impl Player {
         }
         self.invoke(op, call);
         let asked = self.host.now();
-        let mut lease_end = asked + self.world.scenario.lease();
+        let mut lease_end = asked + self.shortest_lease();
         let attempt = self.attempt(op, call, &mut lease_end);
         match give_up(polls, attempt).await {
             Ok(Some(grant)) => self.take(op, grant, lease_end),
@@ -235,9 +235,15 @@ impl Player {
         });
     }
 
+    /// Returns the lease that a grant without a deadline can be relied on.
+    fn shortest_lease(&self) -> Duration {
+        let given = self.world.scenario.lease();
+        self.world.promises.shortest_lease(given)
+    }
+
     /// Makes one acquisition; if the subject does not wait by itself, repeats `try`.
     async fn attempt(&self, op: OpId, call: Call, lease_end: &mut Duration) -> Granted {
-        let lease = self.world.scenario.lease();
+        let (lease, shortest) = (self.world.scenario.lease(), self.shortest_lease());
         let lock = self.opened().await?;
         let Call::Acquire { mode, wait } = call else {
             return lock.try_mode(call.mode().unwrap_or_default()).await;
@@ -250,7 +256,7 @@ impl Player {
         for nth in 0.. {
             if nth > 0 {
                 self.record(What::Attempt { op });
-                *lease_end = self.host.now() + lease;
+                *lease_end = self.host.now() + shortest;
             }
             // If one attempt has an unknown outcome, the whole operation has.
             if let Some(grant) = lock.try_mode(mode).await? {

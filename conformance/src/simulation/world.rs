@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, Servers},
-    history::{Actor, Cause, History, Holder, OpId, PROBE_HOST, Terms, What},
+    history::{Actor, Cause, History, Holder, OpId, POLLS_PER_LEASE, PROBE_HOST, Terms, What},
     scenario::{Capability, Fault, Op, Scenario, Topology},
     subject::{DynSubject, LINGER, Observed, Promises},
 };
@@ -61,6 +61,12 @@ pub enum RunError {
 /// The operation by which the probe acquires the lock at the end of every run.
 pub const PROBE_OP: OpId = OpId::MAX - 1;
 
+/// The probe of a semaphore whose calls take one permit each has operations from this number on.
+pub const FIRST_PROBE_OP: OpId = PROBE_OP - PROBES_MAX;
+
+/// Most permits that the probe takes one by one.
+pub(super) const PROBES_MAX: u32 = 64;
+
 /// Plays a scenario with a subject on a backend.
 ///
 /// # Errors
@@ -94,9 +100,12 @@ pub fn run(
             kind: promises.kind,
             reentrant: promises.reentrant,
             topology: scenario.topology,
-            timeout: scenario.timeout_ms.map(Duration::from_millis),
+            timeout: Some(scenario.request_timeout()),
             terms: terms(promises, scenario),
-            ..History::new(scenario.lease(), opened.servers.observes())
+            ..History::new(
+                promises.longest_lease(scenario.lease()),
+                opened.servers.observes(),
+            )
         };
         let spawner = Spawner::new();
         for (node, driver) in (0..).zip(opened.drivers) {
@@ -165,14 +174,35 @@ fn advised(message: &str) -> String {
     }
 }
 
+/// Longest pause of a waiter between two requests, where a lock that waits by itself says nothing.
+pub(super) const LONGEST_POLL: Duration = Duration::from_secs(1);
+
 /// Returns the promises of the lock, and the delays of the scenario without faults.
 fn terms(promises: Promises, scenario: &Scenario) -> Terms {
     let part = |share: u32| scenario.lease() / share.max(1);
+    let wake = promises
+        .wake_share
+        .map(|share| part(share).min(promises.poll.unwrap_or(Duration::MAX)));
+    let by_itself = || {
+        promises
+            .waits
+            .then(|| part(POLLS_PER_LEASE).max(LONGEST_POLL))
+    };
+    let poll = promises.poll.or_else(by_itself);
+    let skip = promises.skip_timeouts.map_or(Duration::ZERO, |timeouts| {
+        let pause = wake.or(poll).unwrap_or_default();
+        pause + scenario.request_timeout() * timeouts
+    });
     Terms {
         latency: Duration::from_millis(scenario.latency_ms),
         slack: Duration::ZERO,
         waits: promises.waits,
-        wake: promises.wake_share.map(part),
+        lease_spread: promises.longest_lease(scenario.lease())
+            - promises.shortest_lease(scenario.lease()),
+        wake,
+        poll,
+        retry: promises.retry,
+        skip,
         answers: promises.answers,
         tells: promises.tells,
         linger: if promises.lingers {

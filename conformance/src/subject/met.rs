@@ -200,4 +200,5 @@ pub(super) const MET: &[(&str, &str)] = &[
         "B49",
         "release scripts with one return value for two meanings",
     ),
+    ("B50", "libraries that pass a duration to EX or EXPIRE"),
 ];

@@ -7,6 +7,12 @@ use std::time::Duration;
 /// [lingers](Promises::lingering).
 pub const LINGER: Duration = Duration::from_millis(200);
 
+/// Leases are kept to the millisecond unless a lock says otherwise.
+const EXACT: Duration = Duration::from_millis(1);
+
+/// Pause after a failed request that counts unless a lock says otherwise.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// The promises of a lock: its kind, its servers, and the faults that it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
@@ -59,6 +65,14 @@ pub struct Promises {
     pub named: bool,
     /// A counter starts again at zero one lease after its first admission.
     pub anew: bool,
+    /// Unit to whose multiples the lock rounds a lease, up or down; it makes at least one unit of it.
+    pub lease_unit: Duration,
+    /// Longest pause of a waiter between two requests, if no message and no failure makes it longer or shorter.
+    pub poll: Option<Duration>,
+    /// Longest pause of the lock between a failed request and the next attempt.
+    pub retry: Duration,
+    /// A waiter that stopped asking keeps its place in the queue for up to `poll` and this many request timeouts.
+    pub skip_timeouts: Option<u32>,
 }
 
 /// Guarantee of the fencing tokens of a lock.
@@ -104,6 +118,10 @@ impl Promises {
             set_up: false,
             named: false,
             anew: false,
+            lease_unit: EXACT,
+            poll: None,
+            retry: RETRY,
+            skip_timeouts: None,
         }
     }
 
@@ -265,10 +283,82 @@ impl Promises {
         self
     }
 
+    /// Says that the lock rounds leases to multiples of a unit, up or down, and makes at least one unit of a shorter lease. A
+    /// lock that does not say so keeps the lease to the millisecond.
+    #[must_use]
+    pub const fn rounding_leases_to(mut self, unit: Duration) -> Self {
+        self.lease_unit = unit;
+        self
+    }
+
+    /// Says how long a waiter pauses at most before it asks again. Where a lock does not say it and waits by itself, a second
+    /// counts, or an eighth of the lease if that is longer.
+    #[must_use]
+    pub const fn polling(mut self, longest: Duration) -> Self {
+        self.poll = Some(longest);
+        self
+    }
+
+    /// Says how long the lock pauses at most after a failed request; a second if it does not say it.
+    #[must_use]
+    pub const fn retrying_within(mut self, longest: Duration) -> Self {
+        self.retry = longest;
+        self
+    }
+
+    /// Says that a waiter that stopped asking is skipped after the longest pause between two requests and this many request
+    /// timeouts. Without this it keeps its place as long as other waiters allow.
+    #[must_use]
+    pub const fn skipping_after(mut self, timeouts: u32) -> Self {
+        self.skip_timeouts = Some(timeouts);
+        self
+    }
+
+    /// Longest lease that the lock makes of a given one.
+    #[must_use]
+    pub fn longest_lease(&self, given: Duration) -> Duration {
+        units_of(given, self.lease_unit, u128::div_ceil)
+    }
+
+    /// Shortest lease that the lock makes of a given one.
+    #[must_use]
+    pub fn shortest_lease(&self, given: Duration) -> Duration {
+        units_of(given, self.lease_unit, |given, unit| given / unit)
+    }
+
     /// Promises to report at once that another client removed a grant from the server.
     #[must_use]
     pub const fn noticing(mut self) -> Self {
         self.notices = true;
         self
+    }
+}
+
+/// A whole number of units, at least one.
+fn units_of(time: Duration, unit: Duration, divided: impl Fn(u128, u128) -> u128) -> Duration {
+    let units = divided(time.as_nanos(), unit.as_nanos().max(1)).max(1);
+    unit.saturating_mul(u32::try_from(units).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_rounded_as_the_lock_says() {
+        let ms = Duration::from_millis;
+        let exact = Promises::mutex_on_one_node();
+        let seconds = exact.rounding_leases_to(Duration::from_secs(1));
+        let both = |promises: Promises, given| {
+            let given = ms(given);
+            [
+                promises.shortest_lease(given),
+                promises.longest_lease(given),
+            ]
+        };
+        assert_eq!(both(exact, 1_501), [ms(1_501), ms(1_501)]);
+        assert_eq!(both(seconds, 1_501), [ms(1_000), ms(2_000)]);
+        assert_eq!(both(seconds, 100), [ms(1_000), ms(1_000)]);
+        assert_eq!(both(seconds, 3_000), [ms(3_000), ms(3_000)]);
     }
 }

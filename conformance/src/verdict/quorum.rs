@@ -113,7 +113,10 @@ fn tokens<'a>(history: &'a History, belief: &Belief) -> BTreeSet<&'a [u8]> {
 }
 
 fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Votes {
-    let lasts = history.lease - history.lease.mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
+    let lasts = history.shortest_lease()
+        - history
+            .shortest_lease()
+            .mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
     let mut votes: Vec<Vote> = Vec::new();
     for (at, what) in history.iter().take_while(|&(at, _)| at <= until) {
         let What::Server {

@@ -8,7 +8,10 @@ use redouble_conformance::{
     checker::Property,
     history::{Actor, Stored, What},
     runner::{Plan, judge, run_trial},
-    scenario::{Event, Fault, Happening, Op, Scenario, Schedule, Topology, generate::Generator},
+    scenario::{
+        Event, Fault, Happening, Op, Scenario, Schedule, Topology,
+        generate::{Generator, Timing},
+    },
     subject::{DynSubject, Expected, Plain, Refusal, SUBJECTS},
 };
 use redouble_lock::{BoxFuture, Environment, Guard, LockManager, NoRuntime, Release, Tokio};
@@ -202,10 +205,10 @@ fn a_seed_gives_the_same_run_twice() {
         watchdog,
         repeatable,
     });
-    let generator = Generator::of(plain.promises(), None);
+    let generator = Generator::of(plain.promises(), None).timed(Timing::Lease(3_000));
     let mut played = 0;
     for seed in 0..40 {
-        let scenario = generator.scenario(seed).scaled(3_000);
+        let scenario = generator.scenario(seed);
         let Ok(first) = plain.play(&Double, &scenario) else {
             continue; // a wall clock that is set
         };

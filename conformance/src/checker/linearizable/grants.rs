@@ -256,7 +256,10 @@ fn ends_of_leases(
     history: &History,
     calls: &BTreeMap<OpId, (Moment, Actor, Call)>,
 ) -> BTreeMap<OpId, Moment> {
-    let lasts = history.lease - history.lease.mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
+    let lasts = history.shortest_lease()
+        - history
+            .shortest_lease()
+            .mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
     let mut asked: BTreeMap<OpId, Moment> = calls.iter().map(|(&op, call)| (op, call.0)).collect();
     let mut leases: BTreeMap<OpId, Duration> = BTreeMap::new();
     // What a holder did to let go of it.

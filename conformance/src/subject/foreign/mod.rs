@@ -20,7 +20,7 @@ use crate::{
     scenario::{Fault, Happening, Op as Step, Scenario},
     simulation::{self, Port, Run, RunError},
 };
-use program::{Program, Reply};
+use program::{News, Program, Reply};
 use protocol::{Answer, Op};
 use recipe::Recipe;
 use std::{
@@ -292,7 +292,8 @@ struct Grant {
     deadline: Mutex<Option<Duration>>,
     fence: Option<u64>,
     token: Option<Token>,
-    lost: watch::Receiver<bool>,
+    /// What the adapter says about it by itself.
+    news: watch::Receiver<News>,
 }
 
 impl Process {
@@ -327,9 +328,9 @@ impl Process {
 
     /// Converts a deadline on the machine's clock to the clock of the host. An expired deadline that the lock
     /// does not promise is ignored: the lock did not check the time.
-    fn deadline(&self, reply: &Reply) -> Option<Duration> {
+    fn deadline(&self, until_ns: Option<u64>) -> Option<Duration> {
         let now = self.host.now();
-        let (until, here) = (reply.deadline_ns?, system::monotonic_ns()?);
+        let (until, here) = (until_ns?, system::monotonic_ns()?);
         let left = Duration::from_nanos(until.saturating_sub(here));
         let over = Duration::from_nanos(here.saturating_sub(until));
         match (over.is_zero(), self.deadlines) {
@@ -351,13 +352,13 @@ impl Task {
                 process: Arc::clone(process),
                 task: self.number,
                 id,
-                deadline: Mutex::new(process.deadline(&reply)),
+                deadline: Mutex::new(process.deadline(reply.deadline_ns)),
                 fence: reply.fence,
                 token: reply.token.map(|token| Token {
                     bytes: token.into_bytes(),
                     scope: process.scope,
                 }),
-                lost: process.program.watch(id),
+                news: process.program.watch(id),
             }))),
             Answer::Refused => Ok(None),
             Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
@@ -418,7 +419,7 @@ impl AnyGrant for Grant {
             let reply = self.ask(Op::Renew { grant: self.id }).await?;
             match reply.answer {
                 Answer::Ok => {
-                    let until = self.process.deadline(&reply);
+                    let until = self.process.deadline(reply.deadline_ns);
                     *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = until;
                     Ok(true)
                 }
@@ -444,14 +445,16 @@ impl AnyGrant for Grant {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        let told = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let extended = self.news.borrow().deadline_ns;
+        told.max(self.process.deadline(extended))
     }
 
     fn lost(&self) -> Later<'_, ()> {
-        let mut lost = self.lost.clone();
+        let mut news = self.news.clone();
         Box::pin(async move {
             // If the adapter has ended, no report of a loss arrives.
-            if lost.wait_for(|lost| *lost).await.is_err() {
+            if news.wait_for(|news| news.lost).await.is_err() {
                 std::future::pending().await
             }
         })

@@ -40,9 +40,18 @@ pub(super) struct Program {
 #[derive(Default)]
 struct Waiting {
     replies: BTreeMap<u64, oneshot::Sender<Reply>>,
-    grants: BTreeMap<u64, watch::Sender<bool>>,
+    grants: BTreeMap<u64, watch::Sender<News>>,
     /// Reason why no more lines come.
     ended: Option<String>,
+}
+
+/// Reports of an adapter about a grant that no request asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    /// Its holder knows that it is lost.
+    pub(super) lost: bool,
+    /// The latest deadline to which the lock extended it, on CLOCK_MONOTONIC, in nanoseconds.
+    pub(super) deadline_ns: Option<u64>,
 }
 
 /// Answer to a request.
@@ -138,8 +147,8 @@ impl Program {
         input.flush()
     }
 
-    /// Returns a receiver that becomes true when the adapter reports the loss of a grant.
-    pub(super) fn watch(&self, grant: u64) -> watch::Receiver<bool> {
+    /// Returns a receiver of the adapter's own reports about a grant.
+    pub(super) fn watch(&self, grant: u64) -> watch::Receiver<News> {
         let mut waiting = held(&self.waiting);
         let sender = waiting.grants.entry(grant).or_default();
         sender.subscribe()
@@ -151,7 +160,7 @@ impl Program {
             .grants
             .entry(grant)
             .or_default()
-            .send_replace(true);
+            .send_modify(|news| news.lost = true);
     }
 
     /// Drops the state of a grant that no caller uses any more.
@@ -299,7 +308,15 @@ fn pass_on(line: Line, waiting: &mut Waiting) {
             }
         }
         Line::Lost { lost } => {
-            waiting.grants.entry(lost).or_default().send_replace(true);
+            let grant = waiting.grants.entry(lost).or_default();
+            grant.send_modify(|news| news.lost = true);
+        }
+        Line::Extended {
+            extended,
+            deadline_ns,
+        } => {
+            let grant = waiting.grants.entry(extended).or_default();
+            grant.send_modify(|news| news.deadline_ns = news.deadline_ns.max(Some(deadline_ns)));
         }
     }
 }

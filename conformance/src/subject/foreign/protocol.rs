@@ -7,6 +7,7 @@ use crate::{
     subject::{Fencing, Promises},
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// A request from the suite.
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +60,12 @@ pub(super) enum Line {
     },
     /// Tells the holder that its grant is lost.
     Lost { lost: u64 },
+    /// The lock extended a grant by itself.
+    Extended {
+        extended: u64,
+        /// The new deadline on CLOCK_MONOTONIC, in nanoseconds.
+        deadline_ns: u64,
+    },
 }
 
 /// Outcome of a request.
@@ -100,6 +107,12 @@ pub(super) struct Hello {
     /// The lock reports the loss of a grant to its holder by the deadline.
     #[serde(default)]
     signals: bool,
+    /// Unit to which it rounds leases, in milliseconds.
+    #[serde(default = "exact")]
+    lease_unit_ms: u32,
+    /// Longest pause of a waiter between two requests, in milliseconds.
+    #[serde(default)]
+    poll_ms: Option<u32>,
     /// Scope within which its tokens are unique.
     #[serde(default)]
     token_scope: Scope,
@@ -127,6 +140,10 @@ const fn one() -> u8 {
     1
 }
 
+const fn exact() -> u32 {
+    1
+}
+
 impl Hello {
     /// Returns the keys of the lock's holders and waiters.
     pub(super) fn recipe(&self) -> Result<Recipe, String> {
@@ -142,6 +159,8 @@ impl Hello {
         promises.waits = self.waits;
         promises.renews = self.renews;
         promises.signals = self.signals;
+        promises.lease_unit = Duration::from_millis(self.lease_unit_ms.max(1).into());
+        promises.poll = self.poll_ms.map(|ms| Duration::from_millis(ms.into()));
         promises.fencing = match self.fencing {
             Tokens::None => Fencing::None,
             Tokens::Counter => Fencing::Counter,
@@ -193,11 +212,17 @@ mod tests {
         };
         assert_eq!((answer, deadline_ns, fence), (Answer::Ok, Some(12), None));
         assert_eq!(line(r#"{"lost":7}"#).unwrap(), Line::Lost { lost: 7 });
+        let told = Line::Extended {
+            extended: 7,
+            deadline_ns: 12,
+        };
+        assert_eq!(line(r#"{"extended":7,"deadline_ns":12}"#).unwrap(), told);
         for wrong in [
             "{}",
             r#"{"id":7}"#,
             r#"{"id":7,"answer":"granted"}"#,
             r#"{"id":7,"answer":"ok","deadline":3}"#,
+            r#"{"extended":7}"#,
             "ok",
         ] {
             assert!(line(wrong).is_err(), "{wrong}");

@@ -1,7 +1,7 @@
 //! The mutex that serves waiters in order of arrival, with and without fencing tokens. The queue is a sorted
 //! set beside the key. The form with fencing tokens is held for a minimum time.
 
-use super::{Ours, SKIPS_PER_LEASE, fenced_promises, promises, stored};
+use super::{Ours, SKIP_TIMEOUTS, fenced_promises, promises, stored};
 use crate::{
     backend::View,
     history::Kind,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 const fn served_in_order(promises: Promises) -> Promises {
-    promises.fair().waiting(Some(SKIPS_PER_LEASE))
+    promises.fair().skipping_after(SKIP_TIMEOUTS)
 }
 
 fn queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {

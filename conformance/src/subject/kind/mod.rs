@@ -48,8 +48,14 @@ const DRIFT_PPM: u32 = 10_000;
 /// Fewest checks of a waiter per lease.
 const POLLS_PER_LEASE: u32 = 12;
 
-/// Part of a lease until a crashed waiter is removed from the queue: 2 means a half.
-const SKIPS_PER_LEASE: u32 = 2;
+/// Longest pause of a waiter between two requests.
+const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+/// Longest pause after a failed request.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
+
+/// Request timeouts for which a waiter that stopped asking keeps its place, besides the longest pause.
+const SKIP_TIMEOUTS: u32 = 2;
 
 /// Part of a lease for which a grant keeps other clients out at least, in subjects that hold: 10 means a
 /// tenth.
@@ -61,6 +67,8 @@ const fn promises(kind: Kind) -> Promises {
         .with_deadline()
         .with_drift_ppm(DRIFT_PPM)
         .waiting(Some(POLLS_PER_LEASE))
+        .polling(LONGEST_POLL)
+        .retrying_within(LONGEST_RETRY)
         .answering()
         .telling()
         .lingering()

@@ -3,7 +3,7 @@
 //! time.
 
 use super::{
-    Ours, SKIPS_PER_LEASE,
+    Ours, SKIP_TIMEOUTS,
     grant::{Grant, Taken, Takes, take},
     promises, stored,
 };
@@ -80,7 +80,7 @@ pub(in crate::subject) fn read_write() -> Box<dyn DynSubject> {
 }
 
 pub(in crate::subject) fn read_write_preferring() -> Box<dyn DynSubject> {
-    let promises = promises(Kind::ReadWrite).waiting(Some(SKIPS_PER_LEASE));
+    let promises = promises(Kind::ReadWrite).skipping_after(SKIP_TIMEOUTS);
     let promises = promises.preferring_writers();
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().rw_lock(key));

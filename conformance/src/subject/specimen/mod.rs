@@ -52,6 +52,7 @@ mod b46_fence_on_writes_only;
 mod b47_fence_per_node;
 mod b48_reset_on_start;
 mod b49_ambiguous_release;
+mod b50_whole_seconds;
 pub(super) mod counted;
 mod ear;
 mod fair_queue;
@@ -141,6 +142,7 @@ pub const SPECIMENS: &[&[Row]] = &[
     b47_fence_per_node::ROWS,
     b48_reset_on_start::ROWS,
     b49_ambiguous_release::ROWS,
+    b50_whole_seconds::ROWS,
 ];
 
 /// A correct lock, on which specimens build: the lock object of a client process.

@@ -1,0 +1,116 @@
+//! Read-write locks on two keys.
+
+use crate::{is_cleared, is_convicted, kit::Handle, opens_a_handle};
+use redouble_conformance::{
+    BoxError, Promises, Subject,
+    backend::View,
+    checker::Property,
+    history::{Kind, Mode},
+    subject::Observed,
+};
+
+/// Where readers are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    /// In a sorted set, each with its end.
+    SortedSet,
+    /// In a number, which no end of a process changes.
+    Number,
+}
+
+const CLEAN: &str = "local t = redis.call('time') \
+    local now = t[1] * 1000 + math.floor(t[2] / 1000) \
+    redis.call('zremrangebyscore', KEYS[2], '-inf', now - 1) ";
+
+impl Readers {
+    fn enter(self, mode: Mode) -> String {
+        match (self, mode) {
+            (Self::SortedSet, Mode::Shared) => format!(
+                "{CLEAN} if redis.call('exists', KEYS[1]) == 1 then return 0 end \
+                 redis.call('zadd', KEYS[2], now + ARGV[2], ARGV[1]) return 1"
+            ),
+            (Self::SortedSet, _) => format!(
+                "{CLEAN} if redis.call('zcard', KEYS[2]) > 0 then return 0 end \
+                 if redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) then return 1 end return 0"
+            ),
+            (Self::Number, Mode::Shared) => "if redis.call('exists', KEYS[1]) == 1 then return 0 end \
+                 redis.call('incr', KEYS[2]) return 1"
+                .to_owned(),
+            (Self::Number, _) => "if tonumber(redis.call('get', KEYS[2]) or '0') > 0 then return 0 end \
+                 if redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) then return 1 end return 0"
+                .to_owned(),
+        }
+    }
+
+    fn leave(self, mode: Mode) -> String {
+        match (self, mode) {
+            (Self::SortedSet, Mode::Shared) => {
+                format!("{CLEAN} return redis.call('zrem', KEYS[2], ARGV[1])")
+            }
+            (Self::Number, Mode::Shared) => "if redis.call('decr', KEYS[2]) < 1 then \
+                 redis.call('del', KEYS[2]) end return 1"
+                .to_owned(),
+            (Self::SortedSet | Self::Number, _) => crate::simple::COMPARE_AND_DELETE.to_owned(),
+        }
+    }
+}
+
+impl Subject for Readers {
+    opens_a_handle!((String, Mode));
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::SortedSet => "readers-in-a-sorted-set",
+            Self::Number => "readers-in-a-number",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::of(Kind::ReadWrite).untidy()
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<(String, Mode)>, BoxError> {
+        self.try_mode(lock, Mode::Exclusive).await
+    }
+
+    async fn try_mode(
+        &self,
+        lock: &Handle,
+        mode: Mode,
+    ) -> Result<Option<(String, Mode)>, BoxError> {
+        let (token, readers) = (lock.host.random_token(), lock.beside("readers"));
+        let args = [&*token, &lock.lease_ms()];
+        let taken: bool = lock
+            .eval(&self.enter(mode), &[&lock.key, &readers], &args)
+            .await?;
+        Ok(taken.then_some((token, mode)))
+    }
+
+    async fn release(
+        &self,
+        lock: &Handle,
+        (token, mode): (String, Mode),
+    ) -> Result<bool, BoxError> {
+        let readers = lock.beside("readers");
+        Ok(lock
+            .eval(&self.leave(mode), &[&lock.key, &readers], &[&token])
+            .await?)
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        let (writer, readers) = (Observed::string(view, key), format!("{key}:readers"));
+        let writer = writer.in_mode(Mode::Exclusive);
+        match self {
+            Self::SortedSet => {
+                writer.and(Observed::sorted_set(view, &readers).in_mode(Mode::Shared))
+            }
+            Self::Number => writer.and(Observed::counter(view, &readers)),
+        }
+    }
+}
+
+#[test]
+fn readers_end_by_themselves() {
+    is_cleared(Readers::SortedSet);
+    is_convicted(Readers::Number, Property::Progress);
+}

@@ -1,0 +1,138 @@
+//! Redlock on five nodes, written plainly: one node after the other.
+
+use crate::{
+    is_cleared, is_convicted,
+    kit::{Handle, Token},
+    opens_a_handle,
+    simple::COMPARE_AND_DELETE,
+};
+use redis::RedisResult;
+use redouble_conformance::{BoxError, Promises, Subject, checker::Property, scenario::Topology};
+use std::time::Duration;
+
+const NODES: u8 = 5;
+
+/// What counts as a vote.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Votes {
+    /// An OK of each of three nodes.
+    Majority,
+    /// An OK, and an error as well: the node may have executed the request.
+    ErrorsToo,
+    /// An OK of each of two nodes.
+    Half,
+    /// An OK of each of three nodes, whatever time that took.
+    Slow,
+}
+
+struct Grant {
+    token: Token,
+    deadline: Duration,
+}
+
+impl Votes {
+    fn majority(lock: &Handle) -> usize {
+        usize::from(lock.host.nodes()) / 2 + 1
+    }
+
+    async fn remove(lock: &Handle, token: &str) -> RedisResult<usize> {
+        let (mut removed, mut failed) = (0, vec![]);
+        for node in 0..lock.host.nodes() {
+            let words = ["EVAL", COMPARE_AND_DELETE, "1", &lock.key, token];
+            match lock.ask_node::<usize>(node, &words).await {
+                Ok(gone) => removed += gone,
+                Err(error) => failed.push(error),
+            }
+        }
+        // The nodes that failed may have removed it as well.
+        let (failures, majority) = (failed.len(), Self::majority(lock));
+        match failed.pop() {
+            Some(error) if removed < majority && majority <= removed + failures => Err(error),
+            _ => Ok(removed),
+        }
+    }
+}
+
+impl Subject for Votes {
+    opens_a_handle!(Grant);
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Majority => "plain-redlock",
+            Self::ErrorsToo => "errors-are-votes",
+            Self::Half => "two-of-five",
+            Self::Slow => "no-time-is-taken-off",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .on(Topology::Nodes(NODES))
+            .untidy()
+            .with_deadline()
+            .with_drift_ppm(10_000)
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Grant>, BoxError> {
+        let (token, begun) = (lock.host.random_token(), lock.host.now());
+        let (mut votes, mut failed) = (0, vec![]);
+        for node in 0..lock.host.nodes() {
+            let words = ["SET", &*lock.key, &*token, "NX", "PX", &*lock.lease_ms()];
+            match lock.ask_node::<Option<String>>(node, &words).await {
+                Ok(set) => votes += usize::from(set.is_some()),
+                Err(error) => {
+                    votes += usize::from(*self == Self::ErrorsToo);
+                    failed.push(error);
+                }
+            }
+        }
+        let quorum = Self::majority(lock) - usize::from(*self == Self::Half);
+        let from = if *self == Self::Slow {
+            lock.host.now()
+        } else {
+            begun
+        };
+        let drift = lock.lease / 100 + Duration::from_millis(2);
+        let deadline = (from + lock.lease).saturating_sub(drift);
+        if votes >= quorum && lock.host.now() < deadline {
+            let token = Token(token);
+            return Ok(Some(Grant { token, deadline }));
+        }
+        let _ = Self::remove(lock, &token).await; // what stays ends with its lease
+        // The nodes that failed decide only if their votes are missing.
+        let decides = votes + failed.len() >= quorum;
+        match failed.pop() {
+            Some(error) if decides => Err(error.into()),
+            _ if votes >= quorum => Err("the votes came too late".into()),
+            _ => Ok(None),
+        }
+    }
+
+    async fn release(&self, lock: &Handle, grant: Grant) -> Result<bool, BoxError> {
+        Ok(Self::remove(lock, &grant.token.0).await? >= Self::majority(lock))
+    }
+
+    fn deadline(&self, grant: &Grant) -> Option<Duration> {
+        Some(grant.deadline)
+    }
+}
+
+#[test]
+fn a_majority_of_plain_answers_is_enough() {
+    is_cleared(Votes::Majority);
+}
+
+#[test]
+fn an_error_is_no_vote() {
+    is_convicted(Votes::ErrorsToo, Property::GroundedBelief);
+}
+
+#[test]
+fn two_of_five_are_no_majority() {
+    is_convicted(Votes::Half, Property::Exclusion);
+}
+
+#[test]
+fn the_time_of_the_requests_is_taken_off_the_lease() {
+    is_convicted(Votes::Slow, Property::GroundedBelief);
+}
