@@ -21,9 +21,8 @@ static TAKE: LazyLock<Script> = script!("admission/take.lua");
 /// Made by [`LockManager::admission`]. Unlike a lock, the order of arrival at the server decides, and the decision is final.
 ///
 /// **Guarantee.** At most N clients are admitted. Admitted clients and [unknown](LockError::Unknown) outcomes are at least N together, once
-/// N clients have asked. Holds as long as the node keeps the key. If it
-/// loses the key (failover, restart, eviction), or the key [expires](Self::expires), the count begins anew, and N more clients
-/// are admitted.
+/// N clients have asked. This holds as long as the node keeps the key. If the node loses the key (failover, restart, eviction), or the
+/// key [expires](Self::expires), the counter starts again at zero and admits N more clients.
 ///
 /// **A client that asks twice** with [`enter`](Self::enter) counts twice, so its requests are never repeated: without a reply
 /// the outcome is unknown, and the place may be taken. [`enter_as`](Self::enter_as) counts each name once, and

@@ -1,4 +1,5 @@
-//! Several locks at once, of any nodes, one after the other in an order that is the same for all clients.
+//! A call that acquires several locks, on one node or on many. It takes them one after the other, and every client in the
+//! same order, so that no two clients wait for each other.
 
 use crate::{
     environment::within,

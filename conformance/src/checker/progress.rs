@@ -38,7 +38,7 @@ impl Checker for Progress {
             matches!(what, What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }
                 if of_probe(*op))
         });
-        // A semaphore may give one permit per call: then the probe takes one after the other.
+        // A semaphore may grant one permit per call only: then the probe acquires the permits in separate calls.
         let not_offered = |what: &What| {
             let why = Refusal::NotOffered;
             matches!(*what, What::Fail { why: of, .. } if of == why)

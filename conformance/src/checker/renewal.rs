@@ -382,7 +382,7 @@ impl Facts<'_> {
                 let under_one_name = self.0.reentrant && self.0.accepts(Excuse::AcquiredAgain);
                 let at = extended.find(|&at| {
                     let sent_from = at.at.saturating_sub(sent_by);
-                    // An acquisition under the same name whose answer nobody heard extends it as well.
+                    // An acquisition under the same token extends it too, even if its reply never reached the client.
                     let unheard = under_one_name
                         && self.0.operations().iter().any(|it| {
                             let theirs = it.actor == belief.actor && it.call.acquires();

@@ -55,7 +55,8 @@ impl Task {
         }
     }
 
-    /// The owner of the next acquisition: who has nothing draws a new name, lest a late release of an earlier one counts.
+    /// The owner's name for the next acquisition. A client without a grant draws a new name, so that a delayed release of an
+    /// earlier grant cannot remove the new one.
     fn owner(&self) -> String {
         let mut nesting = self.nesting.lock().unwrap();
         if nesting.depth == 0 || nesting.until <= self.lock.host.now() {

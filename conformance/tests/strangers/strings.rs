@@ -17,15 +17,15 @@ use std::time::Duration;
 enum Way {
     /// WATCH, GET, MULTI, SET, EXEC; extended with GETEX in the same way.
     Transaction,
-    /// The same, and nothing is made of a transaction that did not come about.
+    /// The same, but the lock ignores that EXEC may answer nil, and takes the transaction as executed.
     UnheededTransaction,
     /// The token is a number that the server counts, beside a name of the process that is drawn once.
     CountedToken,
     /// The token is the number alone: a server that lost its data counts from 1 again.
     BareNumber,
-    /// The keys have a prefix that the suite is told of.
+    /// The lock puts a prefix before its keys; `observe` reads the key with the prefix.
     Prefix,
-    /// The keys have a prefix that the suite is not told of.
+    /// The lock puts a prefix before its keys; `observe` reads the key without it.
     HiddenPrefix,
     /// SETNX and PEXPIRE in one script.
     SetnxInAScript,
@@ -41,7 +41,7 @@ enum Way {
     DelBeforeTheEnd,
     /// An error of an attempt counts as "another has it".
     ErrorIsNo,
-    /// An attempt that fails sets an expiry, lest the key has none.
+    /// An attempt that is refused sets an expiry, so that the key has one: it extends the lease of another holder.
     RenewsForeign,
     /// A fencing number from the wall clock of the process.
     NumberFromTheClock,

@@ -106,7 +106,7 @@ impl Subject for Waiter {
 enum Leaving {
     /// Its own place is removed.
     OwnPlace,
-    /// The head is popped, whoever it is.
+    /// The head of the queue is removed, even if it is the place of another waiter.
     TheHead,
 }
 
