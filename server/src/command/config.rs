@@ -1,4 +1,4 @@
-//! CONFIG. The parameters are in `engine/parameter.rs`.
+//! CONFIG. The parameters are in `engine/parameter/table.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
