@@ -27,6 +27,8 @@ pub struct Campaign {
     pub requests: usize,
     /// Only commands whose names contain this text.
     pub only: String,
+    /// Counts the uses of keys in all generated sequences, instead of some.
+    pub counts_uses: bool,
     /// Plays mutated recorded traffic instead of generated requests.
     pub traffic: Option<Traffic>,
     /// Number of kinds of differences after which the campaign ends.
@@ -120,7 +122,10 @@ impl Campaign {
     ) -> io::Result<Report> {
         // Uses the double's table: a command that the double lacks is no difference.
         let table = double.table().clone();
-        let generator = Generator::new(&table, &self.only);
+        let mut generator = Generator::new(&table, &self.only);
+        if self.counts_uses {
+            generator = generator.counting_uses();
+        }
         let mut report = Report::default();
         let mut found: BTreeMap<String, Finding> = BTreeMap::new();
         let mut looks: BTreeMap<String, u64> = BTreeMap::new();

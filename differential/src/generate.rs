@@ -6,7 +6,7 @@ use super::{
     known::{NOT_SENT, is_never_accepted},
     mistake::Mistake,
     prepared,
-    sequence::{Sequence, Step},
+    sequence::{COUNT_USES, Sequence, Step},
     source::Source,
     table::{Argument, Kind, Row, Table},
     transcript::split,
@@ -29,6 +29,13 @@ const GOOD_PERCENT_MIN: u64 = 60;
 /// Minimum number of uses of each command and each option in `USES_PER` requests.
 const USES_MIN: u64 = 500;
 const USES_PER: u64 = 1_000_000;
+
+/// Percentage of sequences that count the uses of keys.
+const COUNTED: usize = 10;
+
+/// Distances between features that follow each other, in the order of the features: one per round. In each round each
+/// feature has other neighbours, because one that always came behind MULTI or SUBSCRIBE would hardly ever be accepted.
+const STRIDES: [usize; 8] = [1, 7, 11, 13, 17, 19, 23, 29];
 
 /// Requests that subscribe to the events of all keys, which the connection's own requests cause too.
 const LISTEN: [&str; 2] = [
@@ -54,6 +61,8 @@ pub struct Generator<'a> {
     groups: BTreeMap<&'a str, Vec<usize>>,
     /// All features, in a shuffled order.
     features: Vec<Feature>,
+    /// Percentage of sequences that count the uses of keys.
+    counted: usize,
 }
 
 impl<'a> Generator<'a> {
@@ -78,13 +87,31 @@ impl<'a> Generator<'a> {
             table,
             groups,
             features,
+            counted: COUNTED,
         }
     }
 
-    /// Returns the number of sequences, with `requests` requests each, that draw every feature, for any first
-    /// seed.
+    /// Counts the uses of keys in all sequences: each lookup of a key shows in OBJECT FREQ, which is compared too.
+    pub fn counting_uses(mut self) -> Self {
+        self.counted = 100;
+        self
+    }
+
+    /// Returns the number of sequences from seed 0 on, with `requests` requests each, that draw every feature.
     pub fn enough(&self, requests: usize) -> u64 {
         self.features.len().div_ceil(forced(requests).max(1)) as u64
+    }
+
+    /// Returns the feature for which a request is drawn on purpose. Each round has all features.
+    fn feature(&self, place: u64) -> Feature {
+        let len = self.features.len() as u64;
+        let (round, at) = (place / len, place % len);
+        let mut strides =
+            (0..).map(|more| STRIDES[((round + more) % STRIDES.len() as u64) as usize] as u64);
+        // A prime that does not divide the number of features leads to each of them.
+        let stride = strides.find(|stride| *stride == 1 || !len.is_multiple_of(*stride));
+        let at = u128::from(at) * u128::from(stride.unwrap_or(1)) % u128::from(len);
+        self.features[at as usize]
     }
 
     /// Draws the sequence of a seed, with about `requests` requests.
@@ -212,6 +239,8 @@ pub(super) struct Draw<'a, 'g> {
     features: Vec<Vec<Feature>>,
     mistakes: BTreeMap<Mistake, u64>,
     live: Vec<Live>,
+    /// True if the sequence counts the uses of keys, so that no request may change the policy.
+    pub(super) counts_uses: bool,
     /// Number of connections so far, including closed ones.
     connections: u32,
     /// The row that is drawn, and the features of the request.
@@ -241,6 +270,7 @@ impl<'a, 'g> Draw<'a, 'g> {
             features: Vec::new(),
             mistakes: BTreeMap::new(),
             live: Vec::new(),
+            counts_uses: Source::new(seed, "uses").percent(generator.counted),
             connections: 0,
             row: 0,
             used: Vec::new(),
@@ -289,18 +319,20 @@ impl<'a, 'g> Draw<'a, 'g> {
             self.live.push(live);
         }
         let themes = self.themes();
+        if self.counts_uses {
+            self.step(self.live[0].number, split(COUNT_USES).unwrap_or_default());
+        }
         self.setup(&themes);
         if self.live[0].is_resp3 && self.source.percent(15) {
             for line in LISTEN {
                 self.step(self.live[0].number, split(line).unwrap_or_default());
             }
         }
-        let features = &self.generator.features;
+        let generator = self.generator;
         let forced = forced(requests);
         let mut due = (0..forced).map(|n| {
             // Sequences with neighbouring seeds draw neighbouring features.
-            let at = seed.wrapping_mul(forced as u64).wrapping_add(n as u64);
-            features[(at % features.len() as u64) as usize]
+            generator.feature(seed.wrapping_mul(forced as u64).wrapping_add(n as u64))
         });
         let mut at = 0;
         for n in 0..requests {
@@ -543,6 +575,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn each_round_has_every_feature() {
+        let double = Peer::double().expect("a double");
+        let generator = Generator::new(double.table(), "");
+        let len = generator.features.len() as u64;
+        let mut followers = BTreeSet::new();
+        for round in 0..STRIDES.len() as u64 {
+            let drawn: Vec<Feature> = (0..len)
+                .map(|at| generator.feature(round * len + at))
+                .collect();
+            let different: BTreeSet<Feature> = drawn.iter().copied().collect();
+            assert_eq!(different.len() as u64, len, "round {round}");
+            let first = generator.features[0];
+            let at = drawn
+                .iter()
+                .position(|it| *it == first)
+                .expect("it is drawn");
+            followers.insert(drawn[(at + 1) % drawn.len()]);
+        }
+        assert!(followers.len() > 4, "{}", followers.len());
     }
 
     #[test]

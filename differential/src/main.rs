@@ -39,7 +39,8 @@ A sequence whose replies differ is reduced to the few requests that show it, and
 Each difference is also saved to a file; --file plays it again after a change. Without --seed every run
 plays the same sequences; other seeds give other sequences.
 
-Exit code 0: no difference. 1: at least one. 2: wrong usage, or no real server.";
+Exit code 0: no difference. 1: at least one, or with --thresholds a command or an option that falls short. 2: wrong usage,
+or no real server.";
 
 /// Compares the double with a real Redis, command by command.
 #[derive(Parser)]
@@ -60,6 +61,13 @@ struct Options {
     /// Stop after this many kinds of differences.
     #[arg(long, value_name = "N", default_value_t = 20)]
     findings: usize,
+    /// Count the uses of keys in every sequence, and compare OBJECT FREQ. By default one sequence in ten does.
+    #[arg(long, conflicts_with_all = ["file", "traffic"])]
+    uses: bool,
+    /// Fail if a command or an option falls short: fewer than 60 % of a command's replies are no errors, an option is sent fewer
+    /// than 500 times per million requests, or one of them is never accepted.
+    #[arg(long, conflicts_with_all = ["file", "traffic", "only"])]
+    thresholds: bool,
     /// Play this file instead: a saved difference, or a list of requests.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -121,6 +129,7 @@ fn run(args: &Options, out: &mut impl Write) -> Fallible<bool> {
         seeds: args.seed..args.seed.saturating_add(args.count),
         requests: args.requests,
         only: args.only.clone(),
+        counts_uses: args.uses,
         findings_max: args.findings,
         traffic: args.traffic.as_deref().map(Traffic::read).transpose()?,
     };
@@ -146,7 +155,8 @@ fn run(args: &Options, out: &mut impl Write) -> Fallible<bool> {
         write_file(path, &serde_json::to_string_pretty(&report.to_json())?)?;
         writeln!(out, "  json: {}", path.display())?;
     }
-    Ok(report.findings.is_empty())
+    let falls_short = args.thresholds && !(report.short.is_empty() && report.missed.is_empty());
+    Ok(report.findings.is_empty() && !falls_short)
 }
 
 fn summary(report: &Report, program: &Path, out: &mut impl Write) -> io::Result<()> {

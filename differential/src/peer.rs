@@ -32,6 +32,16 @@ const RESETS: &[&[&str]] = &[
     &["SCRIPT", "FLUSH"],
     &["FUNCTION", "FLUSH"],
     &["SELECT", "0"],
+    &[
+        "CONFIG",
+        "SET",
+        "maxmemory",
+        "0",
+        "lfu-log-factor",
+        "10",
+        "lfu-decay-time",
+        "1",
+    ],
 ];
 
 /// A server of either kind, with its connections.

@@ -27,7 +27,12 @@ const REQUESTS: &[(&[&str], &[&str])] = &[
     (&["restore"], &["DEL {}"]),
     (
         &["object|freq"],
-        &["CONFIG SET maxmemory-policy allkeys-lfu", "SET {} v"],
+        // A key that is there keeps the time of its last use, which then counts as its frequency.
+        &[
+            "CONFIG SET maxmemory-policy allkeys-lfu",
+            "DEL {}",
+            "SET {} v",
+        ],
     ),
     (&["pfdebug"], &["DEL {}", "PFADD {} a b c"]),
     (&["client|tracking"], &["CLIENT TRACKING OFF"]),

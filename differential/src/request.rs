@@ -206,7 +206,10 @@ impl Draw<'_, '_> {
                 return;
             }
             Pool::Setting => {
-                let (name, values) = SETTINGS[self.source.below(SETTINGS.len())];
+                let (mut name, mut values) = SETTINGS[self.source.below(SETTINGS.len())];
+                while self.counts_uses && name == "maxmemory-policy" {
+                    (name, values) = SETTINGS[self.source.below(SETTINGS.len())];
+                }
                 let value = self.source.pick(values);
                 into.extend([name.to_owned(), value.to_owned()]);
                 return;

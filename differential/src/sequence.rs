@@ -21,6 +21,12 @@ const DUMPS: &[(&str, &str)] = &[
     ("", "OBJECT ENCODING {}"),
 ];
 
+/// Counts each lookup of a key as one use. With a limit of memory keys share no values, whose uses they would share too.
+pub(super) const COUNT_USES: &str = "CONFIG SET maxmemory 1gb maxmemory-policy allkeys-lfu lfu-log-factor 0 \
+                                     lfu-decay-time 0";
+/// Shows the uses.
+const USES: &str = "OBJECT FREQ {}";
+
 /// Arguments of a request, starting with the name.
 pub type Request = Vec<Vec<u8>>;
 
@@ -93,6 +99,8 @@ impl Sequence {
             let outputs = peer.play(step)?;
             played.steps.push((step.clone(), outputs));
         }
+        let count_uses = split(COUNT_USES).unwrap_or_default();
+        let counts_uses = self.steps.iter().any(|step| step.request == count_uses);
         let mut look = |line: String, key: Option<&[u8]>| {
             let mut request = split(&line).unwrap_or_default();
             if let (Some(key), Some(place)) = (key, request.iter_mut().find(|it| *it == b"{}")) {
@@ -122,6 +130,9 @@ impl Sequence {
                 continue;
             };
             for key in keys.members().iter().filter_map(Value::text) {
+                if counts_uses {
+                    look(USES.to_owned(), Some(key))?;
+                }
                 let kind = look("TYPE {}".to_owned(), Some(key))?;
                 let kind = kind.as_ref().and_then(Value::text).unwrap_or_default();
                 for (of, line) in DUMPS {

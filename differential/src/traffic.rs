@@ -61,7 +61,7 @@ impl Traffic {
     }
 
     /// Returns the sequence of a seed, with approximately this number of requests.
-    pub(super) fn sequence(&self, table: &Table, seed: u64, requests: usize) -> Drawn {
+    pub fn sequence(&self, table: &Table, seed: u64, requests: usize) -> Drawn {
         let mut source = Source::new(seed, "traffic");
         let whole = &self.recordings[source.below(self.recordings.len())];
         let first = match source.percent(30) {

@@ -6,13 +6,16 @@
 
 use redouble_conformance::backend::redis_server;
 use redouble_differential::{
-    Campaign, Defect, Generator, NOT_IN_INFO, NOT_SENT, Peer, Report, parse_corpus, write_corpus,
+    Campaign, Coverage, Defect, Generator, NOT_IN_INFO, NOT_SENT, Peer, Report, parse_corpus,
+    write_corpus,
 };
 use std::{collections::BTreeSet, env, fs, io::Write as _, path::Path, time::SystemTime};
 
 /// How often every row and option is drawn on purpose in the sequences that run side by side, with
 /// seeds that are always the same: enough for each to be accepted over both protocols.
 const ROUNDS: u64 = 50;
+/// The same for sequences that count the uses of keys.
+const ROUNDS_USES: u64 = 8;
 /// And in the recorded ones.
 const ROUNDS_RECORDED: u64 = 2;
 /// Sequences with new seeds.
@@ -141,6 +144,59 @@ fn the_double_answers_as_a_real_server_does() {
     ));
 }
 
+/// Of each command of the table, with all of its options: how often Redis and the double look a key up, which shows in
+/// OBJECT FREQ.
+#[test]
+fn every_command_uses_its_keys_as_a_real_server_does() {
+    let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
+        say("uses of keys: no real server");
+        return;
+    };
+    let mut real = Peer::real(&program).expect("the server starts");
+    let mut double = Peer::double().expect("the double starts");
+    let count = Generator::new(double.table(), "").enough(REQUESTS) * ROUNDS_USES;
+    let campaign = Campaign {
+        seeds: 0..count,
+        requests: REQUESTS,
+        only: String::new(),
+        counts_uses: true,
+        traffic: None,
+        findings_max: FINDINGS_MAX,
+    };
+    let report = campaign.run(&mut real, &mut double, &mut |_| {});
+    let report = report.expect("both servers answer");
+    let findings = report.findings.iter().map(ToString::to_string);
+    let shown: Vec<String> = findings.collect();
+    assert!(shown.is_empty(), "{}", shown.join("\n"));
+}
+
+/// On the double alone, so that a new command or option that is drawn badly is noticed without a real server.
+#[test]
+fn commands_succeed_and_options_are_sent_often_enough() {
+    let mut double = Peer::double().expect("the double starts");
+    let table = double.table().clone();
+    let generator = Generator::new(&table, "");
+    let (mut coverage, mut requests) = (Coverage::default(), 0);
+    for seed in 0..generator.enough(REQUESTS) * ROUNDS {
+        let drawn = generator.sequence(seed, REQUESTS);
+        requests += drawn.sequence.steps.len();
+        let played = drawn
+            .sequence
+            .play(&mut double)
+            .expect("the double answers");
+        coverage.add(&table, &drawn, &played);
+    }
+    let short = generator.shortfall(&coverage, requests);
+    assert!(
+        short.is_empty(),
+        "in {requests} requests too many errors, or too few requests:\n{}",
+        short.join("\n")
+    );
+    // Without requests all fall short.
+    let short = generator.shortfall(&Coverage::default(), requests);
+    assert!(short.len() > generator.names().count(), "{}", short.len());
+}
+
 /// The names of all fields of INFO, without those that an error, a command or a database has brought.
 fn info_fields(peer: &mut Peer) -> BTreeSet<String> {
     let request = ["INFO", "everything"].map(|word| word.as_bytes().to_vec());
@@ -175,6 +231,7 @@ fn describe(real: &mut Peer, double: &mut Peer) -> Report {
         seeds: 0..DESCRIBED,
         requests: REQUESTS,
         only: "command|docs".to_owned(),
+        counts_uses: false,
         traffic: None,
         findings_max: FINDINGS_MAX,
     };
@@ -187,6 +244,7 @@ fn run(real: &mut Peer, double: &mut Peer, first: u64, count: u64, findings_max:
         seeds: first..first + count,
         requests: REQUESTS,
         only: String::new(),
+        counts_uses: false,
         traffic: None,
         findings_max,
     };
@@ -210,12 +268,12 @@ fn every_command_is_sent_or_listed_as_not() {
 }
 
 /// Plays an honest double against a wrong one, until that is noticed; the requests that it takes.
-fn requests_that_show(defect: Defect) -> Vec<String> {
+fn requests_that_show(expected: &[&str], defect: Defect) -> Vec<String> {
     let mut honest = Peer::double().expect("the double starts");
     let mut wrong = Peer::wrong_double(defect).expect("the double starts");
     let report = run(&mut honest, &mut wrong, 0, WRONG, 1);
     let [finding] = &report.findings[..] else {
-        panic!("not noticed in {} requests", report.requests);
+        panic!("{expected:?} not noticed in {} requests", report.requests);
     };
     let requests = finding.difference.requests().into_iter();
     requests
@@ -243,8 +301,8 @@ fn a_wrong_double_is_noticed_in_one_or_two_requests() {
             &["", "incr"],
             Defect {
                 sends: |request, reply| {
-                    let is_it = is_named(request, "incr") && reply == b":2\r\n";
-                    is_it.then(|| b":3\r\n".to_vec())
+                    let is_it = is_named(request, "incr") && reply == b":11\r\n";
+                    is_it.then(|| b":12\r\n".to_vec())
                 },
                 ..honest
             },
@@ -301,7 +359,7 @@ fn a_wrong_double_is_noticed_in_one_or_two_requests() {
         ),
     ];
     for (expected, defect) in cases {
-        let found = requests_that_show(defect);
+        let found = requests_that_show(expected, defect);
         assert_eq!(found.len(), expected.len(), "{expected:?}: {found:?}");
         for (found, expected) in found.iter().zip(expected) {
             assert!(found.starts_with(expected), "{expected:?}: {found:?}");

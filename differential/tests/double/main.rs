@@ -1,7 +1,8 @@
-//! The double beside Redis: transcripts, recorded replies, generated commands, and the corpora of the
+//! The double beside Redis: transcripts, recorded replies, generated commands, traffic of clients, and the corpora of the
 //! fuzzers.
 
 mod access_rules;
 mod commands;
 mod fuzz_corpus;
+mod traffic;
 mod transcripts;

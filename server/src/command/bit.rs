@@ -61,7 +61,7 @@ fn setbit(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (at, mask) = (offset / 8, 0x80_u8 >> (offset % 8));
     let grown = make_room(ctx, key, at + 1)?;
     let mut was_on = false;
-    if let Some(value) = ctx.write::<Blob>(key)? {
+    if let Some(value) = ctx.write_again::<Blob>(key)? {
         let byte = value[at];
         was_on = byte & mask != 0;
         if was_on != on {
@@ -439,7 +439,7 @@ fn bitfield(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let grown = make_room(ctx, key, room)?;
     let (mut replies, mut is_changed) = (Vec::with_capacity(steps.len()), false);
-    if let Some(bytes) = ctx.write::<Blob>(key)? {
+    if let Some(bytes) = ctx.write_again::<Blob>(key)? {
         for step in &steps {
             let old = step.field.read(bytes);
             let (new, reply) = step.run(old);

@@ -59,7 +59,7 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, ttl, payload) = (args.required()?, args.required()?, args.required()?);
     let options = Options::parse(args)?;
     let text = |text: &'static str| CommandError::Text(text.into());
-    if !options.replace && ctx.find_for_read(key).is_some() {
+    if !options.replace && ctx.find(key).is_some() {
         return Err(text("BUSYKEY Target key name already exists."));
     }
     let ttl = super::integer_of(ttl)?;

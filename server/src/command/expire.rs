@@ -26,28 +26,35 @@ pub(super) fn absolute_deadline(
     millis.checked_add(base).map(UnixMillis)
 }
 
+/// Conditions on the present deadline: NX, XX, GT and LT.
 #[derive(Default)]
 pub(super) struct Condition {
-    pub(super) nx: bool,
-    pub(super) xx: bool,
-    pub(super) gt: bool,
-    pub(super) lt: bool,
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
 }
 
 impl Condition {
-    /// `expire.c: parseExtendedExpireArgumentsOrReply`.
-    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
+    /// Reads one condition if it comes next; false if there is none.
+    pub(super) fn read(&mut self, args: &mut Args<'_>) -> bool {
+        let given = match () {
+            () if args.keyword("NX") => &mut self.nx,
+            () if args.keyword("XX") => &mut self.xx,
+            () if args.keyword("GT") => &mut self.gt,
+            () if args.keyword("LT") => &mut self.lt,
+            () => return false,
+        };
+        *given = true;
+        true
+    }
+
+    /// Reads all remaining arguments (`expire.c: parseExtendedExpireArgumentsOrReply`).
+    fn read_all(args: &mut Args<'_>) -> Result<Self, CommandError> {
         let mut condition = Self::default();
-        while let Some(word) = args.next() {
-            match &word.to_ascii_uppercase()[..] {
-                b"NX" => condition.nx = true,
-                b"XX" => condition.xx = true,
-                b"GT" => condition.gt = true,
-                b"LT" => condition.lt = true,
-                _ => {
-                    return Err(CommandError::echoing("ERR Unsupported option ", word, ""));
-                }
-            }
+        while condition.read(args) {}
+        if let Some(word) = args.next() {
+            return Err(CommandError::echoing("ERR Unsupported option ", word, ""));
         }
         if condition.nx && (condition.xx || condition.gt || condition.lt) {
             return Err(CommandError::Text(
@@ -80,7 +87,7 @@ fn expire_in(
     is_absolute: bool,
 ) -> CommandResult {
     let (key, value) = (args.required()?, args.required()?);
-    let condition = Condition::parse(args)?;
+    let condition = Condition::read_all(args)?;
     let value = super::integer_of(value)?;
     let deadline =
         absolute_deadline(value, is_seconds, is_absolute, ctx.now_millis()).ok_or_else(|| {
@@ -175,12 +182,15 @@ fn pexpiretime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn persist(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let has_deadline = ctx.deadline(key).flatten().is_some();
-    if has_deadline {
-        ctx.set_deadline(key, None);
-        ctx.notify(Class::Generic, "persist", key);
+    let Some(slot) = ctx.find(key) else {
+        return Ok(Reply::Int(0));
+    };
+    if ctx.db().deadline(slot).is_none() {
+        return Ok(Reply::Int(0));
     }
-    Ok(Reply::Int(i64::from(has_deadline)))
+    ctx.set_deadline_of(slot, key, None);
+    ctx.notify(Class::Generic, "persist", key);
+    Ok(Reply::Int(1))
 }
 
 const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];

@@ -21,10 +21,15 @@ fn change<T>(
         ctx.add(key, Value::Hash(hash));
         result
     };
+    changed(ctx, key, event);
+    Ok(result)
+}
+
+/// Ends a command that has changed a hash.
+fn changed(ctx: &mut Ctx<'_>, key: &[u8], event: &str) {
     ctx.replies_here();
     ctx.touched(key);
     ctx.notify(Class::Hash, event, key);
-    Ok(result)
 }
 
 /// Sets the fields; returns the number of new ones.
@@ -54,15 +59,20 @@ fn hmset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn hsetnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, field, value) = (args.required()?, args.required()?, args.required()?);
-    let known = ctx
-        .write::<Hash>(key)?
-        .is_some_and(|hash| hash.get(field).is_some());
-    if !known {
-        change(ctx, key, "hset", |hash, limits| {
-            Ok(hash.set(field, value, limits))
-        })?;
+    let limits = HashLimits::of(ctx.config());
+    match ctx.write::<Hash>(key)? {
+        Some(hash) if hash.get(field).is_some() => return Ok(Reply::Int(0)),
+        Some(hash) => {
+            hash.set(field, value, limits);
+        }
+        None => {
+            let mut hash = Hash::default();
+            hash.set(field, value, limits);
+            ctx.add(key, Value::Hash(hash));
+        }
     }
-    Ok(Reply::Int(i64::from(!known)))
+    changed(ctx, key, "hset");
+    Ok(Reply::Int(1))
 }
 
 fn hget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {

@@ -125,16 +125,10 @@ fn expire_fields(
         command: command.to_owned(),
     })?;
     let mut condition = Condition::default();
-    match () {
-        () if args.keyword("NX") => condition.nx = true,
-        () if args.keyword("XX") => condition.xx = true,
-        () if args.keyword("GT") => condition.gt = true,
-        () if args.keyword("LT") => condition.lt = true,
-        () => {}
-    }
+    condition.read(args);
     let names = fields(args, "ERR Parameter `numFields` should be greater than 0")?;
     let is_past = already_expired(ctx, deadline);
-    let Some(hash) = ctx.write::<Hash>(key)? else {
+    let Some(hash) = ctx.write_again::<Hash>(key)? else {
         return Ok(each(names.iter().map(|_| NO_FIELD)));
     };
     hash.expect_deadlines();
@@ -191,7 +185,7 @@ fn show(
     ctx.read::<Hash>(key)?;
     let names = fields(args, NOT_POSITIVE)?;
     let now = ctx.now_millis();
-    let hash = ctx.read::<Hash>(key)?;
+    let hash = ctx.read_again::<Hash>(key)?;
     let replies = names.iter().map(|field| match hash {
         Some(hash) if hash.get(field).is_some() => hash
             .deadline(field)
@@ -221,7 +215,7 @@ fn hpersist(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     ctx.write::<Hash>(key)?;
     let names = fields(args, NOT_POSITIVE)?;
-    let Some(hash) = ctx.write::<Hash>(key)? else {
+    let Some(hash) = ctx.write_again::<Hash>(key)? else {
         return Ok(each(names.iter().map(|_| NO_FIELD)));
     };
     let mut changes = Changes::default();
@@ -293,7 +287,7 @@ fn hgetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let names = fields(args, NOT_POSITIVE)?;
     let now = ctx.now_millis();
-    let Some(hash) = ctx.write::<Hash>(key)? else {
+    let Some(hash) = ctx.write_again::<Hash>(key)? else {
         return Ok(Reply::Array(vec![Reply::Nil; names.len()]));
     };
     if !matches!(given, Given::None) {
@@ -385,7 +379,7 @@ fn hsetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let words: Vec<&[u8]> = args.rest().collect();
     let (now, limits) = (ctx.now_millis(), HashLimits::of(ctx.config()));
-    let former = ctx.write::<Hash>(key)?;
+    let former = ctx.write_again::<Hash>(key)?;
     let is_there = |field: &[u8]| {
         former
             .as_ref()
@@ -459,7 +453,7 @@ fn hgetdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     ctx.write::<Hash>(key)?;
     let names = fields(args, NOT_POSITIVE)?;
-    let Some(hash) = ctx.write::<Hash>(key)? else {
+    let Some(hash) = ctx.write_again::<Hash>(key)? else {
         return Ok(Reply::Array(vec![Reply::Nil; names.len()]));
     };
     let (mut replies, mut removed) = (Vec::new(), Vec::new());

@@ -20,6 +20,7 @@ impl TwoEnded for List {
     type Taken = Vec<Reply>;
 
     const KIND: Kind = Kind::List;
+    const IS_LOOKED_UP_TWICE: bool = false;
     const ENDS: [(&'static str, End); 2] = [("LEFT", End::Head), ("RIGHT", End::Tail)];
 
     fn command(end: End) -> Arg<'static> {
@@ -54,7 +55,7 @@ fn take(
     end: End,
     count: usize,
 ) -> Result<Option<Vec<Reply>>, CommandError> {
-    let Some(list) = ctx.write::<List>(key)? else {
+    let Some(list) = ctx.write_awaited::<List>(key)? else {
         return Ok(None);
     };
     let count = count.min(list.len());
@@ -90,14 +91,12 @@ fn pop(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, command: &str) -> Comma
         return Ok(take_one(ctx, key, end)?.map_or(Reply::Nil, Reply::Bulk));
     }
     let count = args.integer_from(0, "ERR value is out of range, must be positive")?;
-    Ok(match ctx.write::<List>(key)? {
-        None => Reply::NilArray,
-        Some(_) if count == 0 => Reply::Array(Vec::new()),
-        Some(_) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            take(ctx, key, end, count)?.map_or(Reply::NilArray, Reply::Array)
-        }
-    })
+    if count == 0 {
+        let list = ctx.write::<List>(key)?;
+        return Ok(list.map_or(Reply::NilArray, |_| Reply::Array(Vec::new())));
+    }
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    Ok(take(ctx, key, end, count)?.map_or(Reply::NilArray, Reply::Array))
 }
 
 fn lpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -125,17 +124,17 @@ fn move_element(
     from: End,
     to: End,
 ) -> Result<Option<Reply>, CommandError> {
-    if ctx.write::<List>(source)?.is_none() {
+    if ctx.write_awaited::<List>(source)?.is_none() {
         return Ok(None);
     }
     ctx.write::<List>(destination)?;
-    let Some(list) = ctx.write::<List>(source)? else {
+    let Some(list) = ctx.write_again::<List>(source)? else {
         return Ok(None);
     };
     let Some(element) = list.pop(from) else {
         return Ok(None);
     };
-    if let Some(list) = ctx.write::<List>(destination)? {
+    if let Some(list) = ctx.write_again::<List>(destination)? {
         list.push(to, &element);
         ctx.touched(destination);
     } else {
@@ -145,7 +144,7 @@ fn move_element(
     ctx.notify(Class::List, push_event(to), destination);
     ctx.replies_here();
     let is_empty = ctx
-        .write::<List>(source)?
+        .read_again::<List>(source)?
         .is_some_and(|list| list.is_empty());
     removed(ctx, source, pop_event(from), is_empty);
     Ok(Some(Reply::Bulk(element)))
@@ -182,6 +181,10 @@ fn blocking_move(
     timeout: Option<Duration>,
 ) -> CommandResult {
     let (source, destination, from, to) = args;
+    // Redis looks whether there is a list, and then runs LMOVE, which looks it up again.
+    if ctx.origin != Origin::Retry {
+        ctx.write::<List>(source)?;
+    }
     if let Some(reply) = move_element(ctx, source, destination, from, to)? {
         let name = request.name();
         if name.eq_ignore_ascii_case(b"brpoplpush") {

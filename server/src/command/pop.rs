@@ -6,7 +6,7 @@
 
 use super::spec::CommandResult;
 use super::{Args, CommandError};
-use crate::engine::{Arg, Ctx, Kind};
+use crate::engine::{Arg, Ctx, Kind, Origin, Typed};
 use crate::resp::{LongDouble, Reply};
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ pub(super) trait TwoEnded {
     type Taken;
 
     const KIND: Kind;
+    /// True if a blocking command looks for a key with elements and then runs its variant without `B`, which looks
+    /// the key up again (`t_zset.c: blockingGenericZpopCommand`).
+    const IS_LOOKED_UP_TWICE: bool;
     /// Names of the ends.
     const ENDS: [(&'static str, Self::End); 2];
 
@@ -31,6 +34,23 @@ pub(super) trait TwoEnded {
         end: Self::End,
         count: usize,
     ) -> Result<Option<Self::Taken>, CommandError>;
+
+    /// The same for a blocking command.
+    fn take_or_wait(
+        ctx: &mut Ctx<'_>,
+        key: &[u8],
+        end: Self::End,
+        count: usize,
+    ) -> Result<Option<Self::Taken>, CommandError>
+    where
+        Self: Typed,
+    {
+        let is_first = ctx.origin != Origin::Retry;
+        if is_first && Self::IS_LOOKED_UP_TWICE && ctx.write::<Self>(key)?.is_none() {
+            return Ok(None);
+        }
+        Self::take(ctx, key, end, count)
+    }
 
     /// Returns the parts of an element one after another, as they follow the key in the reply of a command
     /// for one element.
@@ -64,7 +84,7 @@ pub(super) fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, Co
 }
 
 /// BLPOP, BZPOPMIN and similar commands: the first key with elements, and one of them.
-pub(super) fn pop_or_wait<T: TwoEnded>(
+pub(super) fn pop_or_wait<T: TwoEnded + Typed>(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
     end: T::End,
@@ -73,7 +93,7 @@ pub(super) fn pop_or_wait<T: TwoEnded>(
     let timeout = timeout(ctx, keys.pop().unwrap_or_default())?;
     for key in &keys {
         if ctx.may_serve(key)
-            && let Some(taken) = T::take(ctx, key, end, 1)?
+            && let Some(taken) = T::take_or_wait(ctx, key, end, 1)?
         {
             ctx.propagate_as(&[T::command(end), (*key).into()]);
             let key = std::iter::once(Reply::bulk(key));
@@ -82,6 +102,14 @@ pub(super) fn pop_or_wait<T: TwoEnded>(
     }
     ctx.block_on(&keys, T::KIND, timeout, Reply::NilArray)
 }
+
+/// [`TwoEnded::take`] or [`TwoEnded::take_or_wait`].
+type TakeFrom<T> = fn(
+    &mut Ctx<'_>,
+    &[u8],
+    <T as TwoEnded>::End,
+    usize,
+) -> Result<Option<<T as TwoEnded>::Taken>, CommandError>;
 
 /// The arguments that LMPOP, ZMPOP and the blocking ones share.
 struct Several<'a, T: TwoEnded> {
@@ -112,10 +140,10 @@ impl<'a, T: TwoEnded> Several<'a, T> {
     }
 
     /// Removes elements from the first key that has any.
-    fn take(&self, ctx: &mut Ctx<'_>) -> Result<Option<Reply>, CommandError> {
+    fn take(&self, ctx: &mut Ctx<'_>, take: TakeFrom<T>) -> Result<Option<Reply>, CommandError> {
         for key in &self.keys {
             if ctx.may_serve(key)
-                && let Some(taken) = T::take(ctx, key, self.end, self.count)?
+                && let Some(taken) = take(ctx, key, self.end, self.count)?
             {
                 let elements = T::nested(taken);
                 let count = elements.len().into();
@@ -131,11 +159,11 @@ impl<'a, T: TwoEnded> Several<'a, T> {
 /// LMPOP and ZMPOP.
 pub(super) fn pop_several<T: TwoEnded>(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let several = Several::<T>::parse(args)?;
-    Ok(several.take(ctx)?.unwrap_or(Reply::NilArray))
+    Ok(several.take(ctx, T::take)?.unwrap_or(Reply::NilArray))
 }
 
 /// BLMPOP and BZMPOP.
-pub(super) fn pop_several_or_wait<T: TwoEnded>(
+pub(super) fn pop_several_or_wait<T: TwoEnded + Typed>(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
 ) -> CommandResult {
@@ -143,7 +171,7 @@ pub(super) fn pop_several_or_wait<T: TwoEnded>(
     let text = args.required()?;
     let several = Several::<T>::parse(args)?;
     let timeout = timeout(ctx, text)?;
-    match several.take(ctx)? {
+    match several.take(ctx, T::take_or_wait)? {
         Some(reply) => Ok(reply),
         None => ctx.block_on(&several.keys, T::KIND, timeout, Reply::NilArray),
     }

@@ -118,8 +118,15 @@ fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         left -= 1;
         next = ctx.db().next_used(slot + 1);
         let key = ctx.db().key(slot).clone();
-        if options.matches(&key)
-            && let Some(slot) = ctx.find_quietly(&key)
+        if !options.matches(&key) {
+            continue;
+        }
+        // The lookup of a type counts as a read.
+        let found_slot = match options.wanted_type {
+            Some(_) => ctx.find_for_look(&key),
+            None => ctx.find_quietly(&key),
+        };
+        if let Some(slot) = found_slot
             && options.takes_type(ctx.db().value(slot).kind().name())
         {
             found.push(Reply::Bulk(key));

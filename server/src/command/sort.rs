@@ -237,7 +237,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
             if kind == Kind::SortedSet {
                 // As in Redis, a sorted set that was sorted is no longer packed.
                 let seed = ctx.config().seed;
-                if let Some(set) = ctx.write::<SortedSet>(key)? {
+                if let Some(set) = ctx.write_again::<SortedSet>(key)? {
                     set.unpack(seed);
                 }
             }

@@ -67,7 +67,7 @@ impl<'a> Condition<'a> {
             Self::Missing => Ok(!is_there),
             Self::Present => Ok(is_there),
             Self::Value { is_equal, .. } | Self::Digest { is_equal, .. } => {
-                let equals = match ctx.write::<Blob>(key)? {
+                let equals = match ctx.write_again::<Blob>(key)? {
                     Some(value) => self.holds_for(value)?,
                     None => false,
                 };
@@ -285,7 +285,7 @@ fn delex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         if ctx.find(key).is_none() {
             return Ok(Reply::Int(0));
         }
-        if ctx.write::<Blob>(key).is_err() {
+        if ctx.read_again::<Blob>(key).is_err() {
             return Err(CommandError::Text(
                 "ERR Key should be of string type if conditions are specified".into(),
             ));
@@ -365,8 +365,11 @@ fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ctx.propagate_as(&[b"PEXPIREAT".into(), key.into(), deadline.into()]);
             ctx.notify(Class::Generic, "expire", key);
         }
-    } else if options.persist && ctx.deadline(key).flatten().is_some() {
-        ctx.set_deadline(key, None);
+    } else if options.persist
+        && let Some(slot) = ctx.find_quietly(key)
+        && ctx.db().deadline(slot).is_some()
+    {
+        ctx.set_deadline_of(slot, key, None);
         ctx.propagate_as(&[b"PERSIST".into(), key.into()]);
         ctx.notify(Class::Generic, "persist", key);
     }
@@ -466,7 +469,8 @@ fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         .filter(|sum| sum.is_finite())
         .ok_or(CommandError::NanOrInfinity)?;
     let sum = Blob::from(sum.to_string());
-    ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
+    let found = ctx.find_quietly(key);
+    ctx.set_found(found, key, Value::String(sum.clone()), Ttl::Keep);
     ctx.set_form(key, EncodingHint::Text);
     // The sum is propagated as a value, because another server might round differently.
     let keep_ttl = b"KEEPTTL";

@@ -24,7 +24,7 @@ fn append(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let len = if let Some(value) = ctx.write::<Blob>(key)? {
         let len = value.len();
         check_length(ctx, len, more.len())?;
-        if let Some(value) = ctx.write::<Blob>(key)? {
+        if let Some(value) = ctx.write_again::<Blob>(key)? {
             *value = Blob::concat(value, more);
         }
         ctx.set_form(key, EncodingHint::Raw);
@@ -48,7 +48,7 @@ fn setrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Int(len.unwrap_or(0) as i64));
     }
     check_length(ctx, offset, bytes.len())?;
-    match ctx.write::<Blob>(key)? {
+    match ctx.write_again::<Blob>(key)? {
         Some(value) => {
             value.overwrite(offset, bytes);
             ctx.touched(key);

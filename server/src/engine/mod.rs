@@ -106,6 +106,6 @@ pub use time::{UnixMicros, UnixMillis};
 pub(crate) use value::{
     ConsumerGroup, ConsumerNumber, Counters, EncodingHint, End, Hash, HashLimits, Kind, List,
     NewId, NodeLimits, PayloadError, Pending, Set, SetLimits, SortedSet, SortedSetLimits, Stream,
-    StreamEntry, StreamId, Text, Threshold, Trim, Value, clamp_range, dump, restore,
+    StreamEntry, StreamId, Text, Threshold, Trim, Typed, Value, clamp_range, dump, restore,
     serialized_bytes, sorted_set_order,
 };

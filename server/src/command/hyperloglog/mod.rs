@@ -24,10 +24,10 @@ fn view(bytes: &[u8]) -> Result<View<'_>, CommandError> {
     })
 }
 
-/// Replaces the string at `key`, which may be missing; a deadline stays.
+/// Replaces the string at `key`, which the command has looked up; a deadline stays.
 fn store(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandError> {
     let bytes = Blob::from(sketch.into_bytes());
-    match ctx.write::<Blob>(key)? {
+    match ctx.write_again::<Blob>(key)? {
         Some(value) => {
             *value = bytes;
             ctx.touched(key);
@@ -40,7 +40,7 @@ fn store(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandErr
 
 /// Stores another encoding of the same sketch, without a signal to watching clients and caches.
 fn store_quietly(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandError> {
-    if let Some(value) = ctx.write::<Blob>(key)? {
+    if let Some(value) = ctx.write_again::<Blob>(key)? {
         *value = Blob::from(sketch.into_bytes());
         ctx.touched_quietly(key);
     }
@@ -158,7 +158,7 @@ fn pfmerge(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// `hyperloglog.c: pfdebugCommand`.
 fn pfdebug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (subcommand, key) = (args.required()?, args.required()?);
-    let Some(bytes) = ctx.read::<Blob>(key)? else {
+    let Some(bytes) = ctx.write::<Blob>(key)? else {
         let text = "ERR The specified key does not exist";
         return Err(CommandError::Text(text.into()));
     };

@@ -3,39 +3,48 @@
 pub(super) mod algebra;
 pub(super) mod walk;
 
+use crate::command::Args;
 use crate::command::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
-use crate::command::{Args, CommandError};
 use crate::engine::{Class, Ctx, Set, SetLimits, TouchOrder, Value};
 use crate::resp::Reply;
 
-/// Adds members to the set at `key`, and creates it if it is missing; returns the number of new members.
+/// Adds members to a set, or to a new one, which is returned; and the number of new members.
+#[inline]
 fn add<'a>(
-    ctx: &mut Ctx<'_>,
-    key: &[u8],
+    set: Option<&mut Set>,
     members: impl Iterator<Item = &'a [u8]> + Clone,
     limits: SetLimits,
-) -> Result<i64, CommandError> {
-    let (first, count) = (members.clone().next(), members.clone().count());
-    let added = if let Some(set) = ctx.write::<Set>(key)? {
+) -> (Option<Set>, usize) {
+    let count = members.clone().count();
+    if let Some(set) = set {
         set.expect(count, limits);
-        members.filter(|member| set.insert(member, limits)).count()
-    } else {
-        let mut set = Set::for_first(first.unwrap_or_default(), count, limits);
         let added = members.filter(|member| set.insert(member, limits)).count();
+        return (None, added);
+    }
+    let first = members.clone().next();
+    let mut set = Set::for_first(first.unwrap_or_default(), count, limits);
+    let added = members.filter(|member| set.insert(member, limits)).count();
+    (Some(set), added)
+}
+
+/// Ends a command that has added members: stores a set that is new, and reports the change.
+#[inline]
+fn added(ctx: &mut Ctx<'_>, key: &[u8], new: Option<Set>, count: usize) {
+    if let Some(set) = new {
         ctx.add(key, Value::Set(set));
-        added
-    };
-    if added > 0 {
+    }
+    if count > 0 {
         ctx.touched(key);
         ctx.notify(Class::Set, "sadd", key);
     }
-    Ok(added as i64)
 }
 
 fn sadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let limits = SetLimits::of(ctx.config());
-    add(ctx, key, args.rest(), limits).map(Reply::Int)
+    let (new, count) = add(ctx.write::<Set>(key)?, args.rest(), limits);
+    added(ctx, key, new, count);
+    Ok(Reply::Int(count as i64))
 }
 
 fn srem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -77,22 +86,22 @@ fn smismember(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn smove(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (from, to, member) = (args.required()?, args.required()?, args.required()?);
     let limits = SetLimits::of(ctx.config());
-    let Some(source) = ctx.find(from) else {
-        ctx.find(to);
+    let (source, destination) = (ctx.find(from), ctx.find(to));
+    if source.is_none() {
+        return Ok(Reply::Int(0));
+    }
+    ctx.read_again::<Set>(from)?;
+    ctx.read_again::<Set>(to)?;
+    let Some(set) = ctx.write_again::<Set>(from)? else {
         return Ok(Reply::Int(0));
     };
-    ctx.write::<Set>(from)?;
-    ctx.write::<Set>(to)?;
-    let is_same = ctx.find(to) == Some(source);
-    let Some(set) = ctx.write::<Set>(from)? else {
-        return Ok(Reply::Int(0));
-    };
-    if is_same || !set.remove(member) {
+    if source == destination || !set.remove(member) {
         return Ok(Reply::Int(set.contains(member).into()));
     }
     let is_empty = set.is_empty();
     ctx.removed_from(from, is_empty, (Class::Set, "srem"), TouchOrder::Last);
-    add(ctx, to, std::iter::once(member), limits)?;
+    let (new, count) = add(ctx.write_again::<Set>(to)?, std::iter::once(member), limits);
+    added(ctx, to, new, count);
     Ok(Reply::Int(1))
 }
 

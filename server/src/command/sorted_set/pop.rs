@@ -57,6 +57,7 @@ impl TwoEnded for SortedSet {
     type Taken = Vec<(Blob, f64)>;
 
     const KIND: Kind = Kind::SortedSet;
+    const IS_LOOKED_UP_TWICE: bool = true;
     const ENDS: [(&'static str, End); 2] = [("MIN", End::Min), ("MAX", End::Max)];
 
     fn command(end: End) -> Arg<'static> {
@@ -97,7 +98,8 @@ fn pop(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End) -> CommandResult {
     }
     let count = args.integer_from(0, "ERR value is out of range, must be positive")?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    if ctx.write::<SortedSet>(key)?.is_none() || count == 0 {
+    if count == 0 {
+        ctx.write::<SortedSet>(key)?;
         return Ok(Reply::Array(Vec::new()));
     }
     let taken = take(ctx, key, end, count)?;

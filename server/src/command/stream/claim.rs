@@ -53,7 +53,7 @@ impl<'a> Claimant<'a> {
     ) -> Result<Option<Reply>, CommandError> {
         let now = ctx.now_millis();
         let group = ctx
-            .write::<Stream>(self.key)?
+            .write_again::<Stream>(self.key)?
             .and_then(|stream| stream.group(self.group));
         let pending = group.and_then(|group| group.pending().get(id));
         let before = match pending {
@@ -71,7 +71,7 @@ impl<'a> Claimant<'a> {
             .deliveries
             .unwrap_or_else(|| before.wrapping_add(u64::from(!claim.only_ids)));
         let number = consumer(ctx, self.key, self.group, self.consumer)?;
-        let (Some(number), Some(stream)) = (number, ctx.write::<Stream>(self.key)?) else {
+        let (Some(number), Some(stream)) = (number, ctx.write_again::<Stream>(self.key)?) else {
             return Ok(None);
         };
         if let Some(group) = stream.group_mut(self.group) {
@@ -93,7 +93,7 @@ impl<'a> Claimant<'a> {
         ctx: &mut Ctx<'_>,
         id: StreamId,
     ) -> Result<Option<bool>, CommandError> {
-        let Some(stream) = ctx.write::<Stream>(self.key)? else {
+        let Some(stream) = ctx.write_again::<Stream>(self.key)? else {
             return Ok(None);
         };
         if stream.get(id).is_some() {
@@ -101,7 +101,7 @@ impl<'a> Claimant<'a> {
         }
         // Replicas claim it too, and find it deleted.
         propagate_pending(ctx, self.key, self.group, id)?;
-        let stream = ctx.write::<Stream>(self.key)?;
+        let stream = ctx.write_again::<Stream>(self.key)?;
         let group = stream.and_then(|stream| stream.group_mut(self.group));
         Ok(Some(group.is_some_and(|group| group.acknowledge(id))))
     }
@@ -166,7 +166,7 @@ fn xclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let delivered_at = delivered_at.filter(|time| (0..=now.0).contains(time));
     claim.delivered_at = delivered_at.map_or(now, UnixMillis);
     let mut is_ahead = false;
-    if let Some(stream) = ctx.write::<Stream>(claimant.key)?
+    if let Some(stream) = ctx.write_again::<Stream>(claimant.key)?
         && let Some(group) = stream.group_mut(claimant.group)
     {
         is_ahead = last_id > group.last_id;
@@ -222,7 +222,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mut cursor = StreamId::MIN;
     let mut left = count.saturating_mul(LOOKS_PER_ENTRY);
     loop {
-        let stream = ctx.write::<Stream>(claimant.key)?;
+        let stream = ctx.write_again::<Stream>(claimant.key)?;
         let group = stream.and_then(|stream| stream.group(claimant.group));
         let found = group.and_then(|group| group.pending().iter_from(next).next());
         let Some((id, _)) = found else {

@@ -47,7 +47,7 @@ pub(super) fn consumer(
 ) -> Result<Option<ConsumerNumber>, CommandError> {
     let now = ctx.now_millis();
     let Some(group) = ctx
-        .write::<Stream>(key)?
+        .write_again::<Stream>(key)?
         .and_then(|stream| stream.group_mut(group))
     else {
         return Ok(None);
@@ -86,7 +86,7 @@ fn propagate_entry(
     if !ctx.is_propagated() {
         return Ok(());
     }
-    let stream = ctx.write::<Stream>(key)?;
+    let stream = ctx.write_again::<Stream>(key)?;
     let Some(found) = stream.and_then(|stream| stream.group(group)) else {
         return Ok(());
     };
@@ -139,7 +139,7 @@ pub(super) fn propagate_last_id(
     if !ctx.is_propagated() {
         return Ok(());
     }
-    let stream = ctx.write::<Stream>(key)?;
+    let stream = ctx.write_again::<Stream>(key)?;
     let Some(found) = stream.and_then(|stream| stream.group(group)) else {
         return Ok(());
     };
@@ -188,9 +188,14 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Returns the stream; an error if it is missing.
+    /// Looks the stream up, after all options are parsed.
+    fn look_up(&self, ctx: &mut Ctx<'_>) {
+        ctx.find(self.key);
+    }
+
+    /// Returns the stream that was looked up; an error if it is missing.
     fn stream<'b>(&self, ctx: &'b mut Ctx<'_>) -> Result<&'b mut Stream, CommandError> {
-        ctx.write::<Stream>(self.key)?.ok_or_else(|| {
+        ctx.write_again::<Stream>(self.key)?.ok_or_else(|| {
             CommandError::Text(
                 "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the \
                  MKSTREAM option to create an empty stream automatically."
@@ -245,13 +250,14 @@ const SETID_ARGS_MAX: usize = 7;
 fn create(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, id) = (Target::parse(args)?, args.required()?);
     let options = GroupOptions::parse(args, true)?;
+    target.look_up(ctx);
     if !options.makes_stream {
         target.stream(ctx)?;
     }
     if args.request().len() > CREATE_ARGS_MAX {
         return Err(args.subcommand_syntax());
     }
-    let stream = ctx.write::<Stream>(target.key)?;
+    let stream = ctx.read_again::<Stream>(target.key)?;
     let last_id = match id {
         b"$" => stream
             .as_ref()
@@ -277,6 +283,7 @@ fn create(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn setid(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, id) = (Target::parse(args)?, args.required()?);
     let options = GroupOptions::parse(args, false)?;
+    target.look_up(ctx);
     target.existing(ctx)?;
     if args.request().len() > SETID_ARGS_MAX {
         return Err(args.subcommand_syntax());
@@ -298,6 +305,7 @@ fn setid(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn destroy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let target = Target::parse(args)?;
+    target.look_up(ctx);
     if !target.stream(ctx)?.remove_group(target.group) {
         return Ok(Reply::Int(0));
     }
@@ -312,6 +320,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn createconsumer(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, name) = (Target::parse(args)?, args.required()?);
     let now = ctx.now_millis();
+    target.look_up(ctx);
     if target.existing(ctx)?.add_consumer(name, now).is_none() {
         return Ok(Reply::Int(0));
     }
@@ -321,6 +330,7 @@ fn createconsumer(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn delconsumer(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, name) = (Target::parse(args)?, args.required()?);
+    target.look_up(ctx);
     let Some(pending) = target.existing(ctx)?.remove_consumer(name) else {
         return Ok(Reply::Int(0));
     };
@@ -337,7 +347,7 @@ fn xack(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let ids: Vec<StreamId> = args.rest().map(strict_id).collect::<Result<_, _>>()?;
     let group = ctx
-        .write::<Stream>(key)?
+        .write_again::<Stream>(key)?
         .and_then(|stream| stream.group_mut(name));
     let count = group.map_or(0, |group| {
         ids.into_iter().filter(|id| group.acknowledge(*id)).count()

@@ -232,7 +232,7 @@ fn xadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         ctx.add(key, Value::Stream(Stream::default()));
     }
-    let Some(stream) = ctx.write::<Stream>(key)? else {
+    let Some(stream) = ctx.write_again::<Stream>(key)? else {
         return Ok(Reply::Nil);
     };
     if stream.last_id() == StreamId::MAX {
@@ -307,7 +307,7 @@ fn xdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let ids: Vec<StreamId> = args.rest().map(strict_id).collect::<Result<_, _>>()?;
     let deleted = ctx
-        .write::<Stream>(key)?
+        .write_again::<Stream>(key)?
         .map_or(0, |stream| stream.delete(&ids));
     if deleted > 0 {
         ctx.touched(key);

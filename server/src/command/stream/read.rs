@@ -194,7 +194,7 @@ impl<'a> Request<'a> {
             self.count
         };
         let error = |text: &'static str| CommandError::Text(text.into());
-        let stream = ctx.write::<Stream>(&retry.key);
+        let stream = ctx.write_again::<Stream>(&retry.key);
         let entries = if let Some(reader) = self.reader {
             let gone = || error("UNBLOCKED the stream key no longer exists");
             let stream = stream.ok().flatten().ok_or_else(gone)?;
@@ -242,7 +242,7 @@ fn deliver(
     let Some(number) = consumer_of(ctx, key, reader)? else {
         return Ok(None);
     };
-    let Some(stream) = ctx.write::<Stream>(key)? else {
+    let Some(stream) = ctx.write_again::<Stream>(key)? else {
         return Ok(None);
     };
     let last_id = stream
@@ -279,7 +279,7 @@ fn consumer_of(
     key: &[u8],
     reader: Reader<'_>,
 ) -> Result<Option<ConsumerNumber>, CommandError> {
-    let stream = ctx.write::<Stream>(key)?;
+    let stream = ctx.write_again::<Stream>(key)?;
     let group = stream.and_then(|stream| stream.group(reader.group));
     let is_known = group.is_some_and(|group| group.find_consumer(reader.consumer).is_some());
     let number = consumer(ctx, key, reader.group, reader.consumer)?;
@@ -301,7 +301,7 @@ fn history(
     let Some(number) = consumer_of(ctx, key, reader)? else {
         return Ok(None);
     };
-    let Some(stream) = ctx.write::<Stream>(key)? else {
+    let Some(stream) = ctx.write_again::<Stream>(key)? else {
         return Ok(None);
     };
     let pending = stream

@@ -242,6 +242,17 @@ impl Waiters {
         queue.map_or_else(Vec::new, |queue| queue.values().copied().collect())
     }
 
+    /// True if a request waits for a value of this kind at a key.
+    pub(crate) fn awaits(&self, place: &Place, kind: Kind) -> bool {
+        let conns = self
+            .by_key
+            .get(place)
+            .into_iter()
+            .flat_map(|queue| queue.values());
+        let mut waiters = conns.filter_map(|conn| self.get(*conn));
+        waiters.any(|waiter| waiter.wait.kind == kind)
+    }
+
     /// The earliest deadline, and its connection.
     pub(crate) fn first_deadline(&self) -> Option<(UnixMillis, ConnId)> {
         self.deadlines

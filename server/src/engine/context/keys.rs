@@ -4,6 +4,11 @@
 //! in milliseconds. A command that meets such a key removes it, so a handler never sees one; the active
 //! cycle removes the others in the order of their deadlines. `now` is one instant for the whole
 //! unit (a command or a script), so nothing expires in its middle.
+//!
+//! *Policy of uses* (`db.c: lookupKey`): each time that Redis's command looks a live key up, whatever its type, the key
+//! is used once. So a handler calls `find`, `read`, `write` or `set` as often as Redis's command calls `lookupKeyRead`,
+//! `lookupKeyWrite` or `setKey`, which shows in OBJECT FREQ. Further accesses to the same key use nothing: `read_again`,
+//! `write_again`, `find_quietly`, and everything that ends a command (`set_found`, `set_deadline`, `delete`, ...).
 
 use super::{Ctx, Ttl};
 use crate::engine::CommandError;
@@ -66,14 +71,14 @@ impl Ctx<'_> {
         !(self.state.config.maxmemory_policy.is_lfu() || self.session.leaves_no_traces)
     }
 
-    /// Counts the uses of a key, unless the connection leaves no traces (`db.c: lookupKey`).
+    /// Notes a use of a key, unless the connection leaves no traces (`db.c: lookupKey`).
     #[cold]
     fn count_use(&mut self, slot: u32) {
         if self.session.leaves_no_traces {
             return;
         }
         let (now, db, state) = (self.now_millis(), self.session.db, &mut *self.state);
-        state.data.count_use(db, slot, now, &state.config);
+        state.data.use_key(db, slot, now, &state.config);
     }
 
     /// The same without counting as a use of the key.
@@ -193,6 +198,46 @@ impl Ctx<'_> {
         Ok((value, draws))
     }
 
+    /// The value of a key that the command has looked up before.
+    #[inline]
+    pub(crate) fn read_again<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+        match self.find_quietly(key) {
+            Some(slot) => match T::of(self.db().value(slot)) {
+                Some(value) => Ok(Some(value)),
+                None => Err(CommandError::WrongType),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// The value of a key that the command has looked up before, to be changed.
+    #[inline]
+    pub(crate) fn write_again<T: Typed>(
+        &mut self,
+        key: &[u8],
+    ) -> Result<Option<&mut T>, CommandError> {
+        match self.find_quietly(key) {
+            Some(slot) => match T::of_mut(self.db_mut().value_mut(slot)) {
+                Some(value) => Ok(Some(value)),
+                None => Err(CommandError::WrongType),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// The value of a key that a blocking command waits for. When the command runs again, the node has looked the key up
+    /// for all of its waiters together.
+    #[inline]
+    pub(crate) fn write_awaited<T: Typed>(
+        &mut self,
+        key: &[u8],
+    ) -> Result<Option<&mut T>, CommandError> {
+        match self.origin {
+            Origin::Retry => self.write_again(key),
+            Origin::Client | Origin::Exec | Origin::Script => self.write(key),
+        }
+    }
+
     /// Stores a value in place of any former one.
     #[inline]
     pub(crate) fn set(&mut self, key: &[u8], value: Value, ttl: Ttl) {
@@ -200,7 +245,7 @@ impl Ctx<'_> {
         self.set_found(found, key, value, ttl);
     }
 
-    /// The same for a key that [`Ctx::find`] was just asked for.
+    /// The same for a key that the command has looked up before.
     #[inline]
     pub(crate) fn set_found(&mut self, found: Option<u32>, key: &[u8], value: Value, ttl: Ttl) {
         let mut has_deadline = false;
@@ -243,19 +288,14 @@ impl Ctx<'_> {
         slot
     }
 
-    pub(crate) fn deadline(&mut self, key: &[u8]) -> Option<Option<UnixMillis>> {
-        let slot = self.find(key)?;
-        Some(self.db().deadline(slot))
-    }
-
     /// Changes the deadline of an existing key.
     pub(crate) fn set_deadline(&mut self, key: &[u8], deadline: Option<UnixMillis>) {
-        if let Some(slot) = self.find(key) {
+        if let Some(slot) = self.find_quietly(key) {
             self.set_deadline_of(slot, key, deadline);
         }
     }
 
-    /// The same for a key that [`Ctx::find`] was just asked for.
+    /// The same for a key at a known slot.
     #[inline]
     pub(crate) fn set_deadline_of(&mut self, slot: u32, key: &[u8], deadline: Option<UnixMillis>) {
         self.db_mut().set_deadline(slot, deadline);
@@ -265,7 +305,7 @@ impl Ctx<'_> {
     /// Removes a key; true if it existed.
     #[inline]
     pub(crate) fn delete(&mut self, key: &[u8]) -> bool {
-        let Some(slot) = self.find(key) else {
+        let Some(slot) = self.find_quietly(key) else {
             return false;
         };
         self.db_mut().remove(slot);

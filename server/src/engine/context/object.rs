@@ -37,7 +37,7 @@ impl Ctx<'_> {
         (class, event): (Class, &str),
         order: TouchOrder,
     ) {
-        if is_empty && let Some(slot) = self.find(key) {
+        if is_empty && let Some(slot) = self.find_quietly(key) {
             self.remove(slot);
         }
         if order == TouchOrder::First {

@@ -152,10 +152,14 @@ impl Data {
         self.dbs.swap(first, second);
     }
 
-    /// Counts a use of the key at a slot, under an LFU policy.
-    pub(super) fn count_use(&mut self, db: usize, slot: u32, now: UnixMillis, config: &Config) {
-        let uses = &mut self.uses;
-        self.dbs[db].count_use(slot, now, config, || uses.unit());
+    /// Notes a use of the key at a slot: that it happened, under an LFU policy, else when.
+    pub(super) fn use_key(&mut self, db: usize, slot: u32, now: UnixMillis, config: &Config) {
+        if config.maxmemory_policy.is_lfu() {
+            let uses = &mut self.uses;
+            self.dbs[db].count_use(slot, now, config, || uses.unit());
+        } else {
+            self.dbs[db].use_now(slot, now);
+        }
     }
 
     /// Switches the active expiry cycle on or off.

@@ -216,7 +216,7 @@ impl Engine {
                 // A command that slept has let time pass.
                 let now = now.max(state.unit.awake_at);
                 for (place, has_news) in state.clients.waiters.take_ready() {
-                    self.state_mut().expire_awaited(&place, now);
+                    self.state_mut().look_up_awaited(&place, has_news, now);
                     for conn in self.state().clients.waiters.queue(&place) {
                         self.retry(conn, &place, has_news, now);
                     }

@@ -59,13 +59,30 @@ impl State {
         }
     }
 
-    /// Removes an awaited key that is past its deadline, before its waiters look at it.
-    pub(in crate::engine) fn expire_awaited(&mut self, (db, key): &(usize, Blob), now: UnixMicros) {
+    /// Looks an awaited key up for all of its waiters together (`blocked.c: handleClientsBlockedOnKeys`): uses it if it
+    /// has what one of them waits for, and removes it if it is past its deadline.
+    pub(in crate::engine) fn look_up_awaited(
+        &mut self,
+        place: &(usize, Blob),
+        has_news: bool,
+        now: UnixMicros,
+    ) {
+        let (db, key) = place;
         let found = self.data.db(*db).find_live(key, now.millis());
         let keeps = self.clients.pause.is_on() || self.peers.replication.is_replica();
-        if let Some((slot, false)) = found.filter(|_| !keeps) {
-            self.expire(*db, slot);
-            self.end_stream_unit();
+        match found {
+            Some((slot, true)) => {
+                let kind = self.data.db(*db).value(slot).kind();
+                let is_news = has_news || kind != Kind::Stream;
+                if is_news && self.clients.waiters.awaits(place, kind) {
+                    self.data.use_key(*db, slot, now.millis(), &self.config);
+                }
+            }
+            Some((slot, false)) if !keeps => {
+                self.expire(*db, slot);
+                self.end_stream_unit();
+            }
+            Some((_, false)) | None => {}
         }
     }
 
