@@ -87,6 +87,7 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Ok);
     }
     ctx.set_found(None, key, value, deadline.map_or(Ttl::Clear, Ttl::At));
+    ctx.resized_list(key, false);
     if let Some(deadline) = deadline.filter(|_| !options.is_absolute) {
         let edits = [(2, deadline.into()), (usize::MAX, b"ABSTTL".into())];
         ctx.propagate_edited(args.request(), &edits);

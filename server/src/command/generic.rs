@@ -3,7 +3,7 @@
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
-use crate::engine::{Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
+use crate::engine::{Class, Ctx, EncodingHint, Kind, Ttl, UnixMillis, Value};
 use crate::resp::Reply;
 
 fn count_keys(args: &mut Args<'_>, mut one: impl FnMut(&[u8]) -> bool) -> CommandResult {
@@ -178,7 +178,7 @@ fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Int(0));
     };
     let mut parcel = CopiedValue::of(ctx, slot);
-    if parcel.form == EncodingHint::Natural {
+    if parcel.form == EncodingHint::Natural && parcel.value.kind() == Kind::String {
         parcel.form = EncodingHint::Unshared;
     }
     let is_done = ctx.in_db(db, |ctx| {

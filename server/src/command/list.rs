@@ -28,6 +28,7 @@ fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -
         ctx.add(key, Value::List(list));
         len
     };
+    ctx.resized_list(key, false);
     ctx.replies_here();
     ctx.touched(key);
     ctx.notify(Class::List, push_event(end), key);
@@ -83,6 +84,7 @@ fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !at.is_some_and(|at| list.set(at, element)) {
         return Err(CommandError::Text("ERR index out of range".into()));
     }
+    ctx.resized_list(key, true);
     ctx.replies_here();
     ctx.touched(key);
     ctx.notify(Class::List, "lset", key);
@@ -104,6 +106,7 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Int(-1));
     }
     let len = list.len();
+    ctx.resized_list(key, false);
     ctx.touched(key);
     ctx.notify(Class::List, "linsert", key);
     Ok(Reply::Int(len as i64))
@@ -112,6 +115,7 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// Signals that elements were removed from an end of a list, and deletes the list if it is empty (`t_list.c:
 /// listElementsRemoved`).
 pub(super) fn removed(ctx: &mut Ctx<'_>, key: &[u8], event: &str, is_empty: bool) {
+    ctx.resized_list(key, true);
     ctx.removed_from(key, is_empty, (Class::List, event), TouchOrder::Last);
 }
 
@@ -128,6 +132,7 @@ fn lrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let gone = list.remove(element, end, most);
     let is_empty = list.is_empty();
     if gone > 0 {
+        ctx.resized_list(key, true);
         ctx.removed_from(key, is_empty, (Class::List, "lrem"), TouchOrder::First);
     }
     Ok(Reply::Int(gone as i64))

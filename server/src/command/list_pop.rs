@@ -136,6 +136,7 @@ fn move_element(
     };
     if let Some(list) = ctx.write_again::<List>(destination)? {
         list.push(to, &element);
+        ctx.resized_list(destination, false);
         ctx.touched(destination);
     } else {
         let list = List::from_iter([element.clone()]);

@@ -283,6 +283,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
         let elements = found.into_iter().map(Option::unwrap_or_default);
         let list: List = elements.collect();
         ctx.set(destination, Value::List(list), Ttl::Clear);
+        ctx.resized_list(destination, false);
         ctx.notify(Class::List, "sortstore", destination);
     } else if ctx.delete(destination) {
         ctx.notify(Class::Generic, "del", destination);

@@ -643,3 +643,67 @@ fn ranks_come_with_scores() -> Test {
     assert_eq!(ask(&of_7_0, "ZRANK z b WITHSCORE"), wrong);
     Ok(())
 }
+
+/// The encodings that redis-server 8.0.2 gives a list after a sequence of writes, with at most 4 elements in a listpack.
+#[test]
+fn a_list_is_a_listpack_again_at_half_of_its_limit() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["RPUSH k a b c d e f", "RPOP k 3"], "quicklist"),
+        (&["RPUSH k a b c d e f", "LPOP k 4"], "listpack"),
+        (
+            &["RPUSH k a b c d e f", "LPOP k 4", "RPUSH k x y"],
+            "listpack",
+        ),
+        (
+            &["RPUSH k a b c d e f", "LPOP k 4", "RPUSH k x y z"],
+            "quicklist",
+        ),
+        (&["RPUSH k a b c d e f", "LTRIM k 1 3"], "quicklist"),
+        (
+            &["RPUSH k a b c d e f", "LTRIM k 1 3", "LREM k 1 b"],
+            "listpack",
+        ),
+        (
+            &["RPUSH k a b c d", "LINSERT k BEFORE a x", "LPOP k"],
+            "quicklist",
+        ),
+        (&["RPUSH j a b c d e", "LPOP j 2", "COPY j k"], "quicklist"),
+        (
+            &[
+                "RPUSH j a b c d e",
+                "LPOP j",
+                "SORT j ALPHA STORE k",
+                "LPOP k 2",
+                "LPOP k",
+            ],
+            "listpack",
+        ),
+        (
+            &["RPUSH k a b c d e f", "LPOP k 3", "LMOVE k j LEFT LEFT"],
+            "listpack",
+        ),
+        (
+            &[
+                "RPUSH k a b c d",
+                "LPUSH j x",
+                "LMOVE j k LEFT LEFT",
+                "LPOP k",
+            ],
+            "quicklist",
+        ),
+    ];
+    for (writes, expected) in cases {
+        for profile in [Profile::REDIS_7_0, Profile::REDIS_7_2, Profile::VALKEY_8] {
+            let server = server(profile);
+            ask(&server, "CONFIG SET list-max-listpack-size 4");
+            for write in *writes {
+                let reply = ask(&server, write);
+                assert!(!reply.starts_with("ERR"), "{write}: {reply}");
+            }
+            let is_7_0 = profile == Profile::REDIS_7_0;
+            let expected = if is_7_0 { "quicklist" } else { *expected };
+            let encoding = ask(&server, "OBJECT ENCODING k");
+            assert!(encoding.contains(expected), "{writes:?}: {encoding}");
+        }
+    }
+}

@@ -3,7 +3,8 @@
 
 use super::Ctx;
 use crate::engine::notify::Class;
-use crate::engine::value::EncodingHint;
+use crate::engine::profile::feature;
+use crate::engine::value::{EncodingHint, Value};
 
 /// The value at which the clock of last uses wraps (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
@@ -55,12 +56,32 @@ impl Ctx<'_> {
         }
     }
 
-    /// Traces that the history of the string at a slot has left.
+    /// Notes that the list at a key has grown or shrunk, where its encoding depends on that.
+    pub(crate) fn resized_list(&mut self, key: &[u8], has_shrunk: bool) {
+        if self
+            .state
+            .config
+            .profile
+            .has(feature::PACKED_SETS_AND_LISTS)
+            && let Some(slot) = self.find_quietly(key)
+        {
+            self.resized(slot, has_shrunk);
+        }
+    }
+
+    fn resized(&mut self, slot: u32, has_shrunk: bool) {
+        if let Value::List(list) = self.db().value(slot) {
+            let hint = list.hint_after(self.form(slot), has_shrunk, &self.state.config);
+            self.db_mut().set_form(slot, hint);
+        }
+    }
+
+    /// Traces that the history of the value at a slot has left.
     pub(crate) fn form(&self, slot: u32) -> EncodingHint {
         self.db().form(slot)
     }
 
-    /// Records how the string at a key was made, if not as a whole.
+    /// Records how the value at a key was made.
     pub(crate) fn set_form(&mut self, key: &[u8], form: EncodingHint) {
         if let Some(slot) = self.find_quietly(key) {
             self.db_mut().set_form(slot, form);

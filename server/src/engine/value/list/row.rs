@@ -41,10 +41,8 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
 };
 
 impl ValueType for List {
-    /// From 7.2 on a list that fits into one node is a listpack. There a list that has shrunk is one when half a
-    /// node is enough.
-    fn encoding(&self, _: EncodingHint, config: &Config) -> &'static str {
-        if is_listpack(self, config) {
+    fn encoding(&self, hint: EncodingHint, config: &Config) -> &'static str {
+        if hint != EncodingHint::Quicklist && is_listpack(self, config) {
             "listpack"
         } else {
             "quicklist"
@@ -55,8 +53,8 @@ impl ValueType for List {
         self.len() == 0
     }
 
-    fn memory_bytes(&self, _: EncodingHint, samples: usize, config: &Config) -> usize {
-        if is_listpack(self, config) {
+    fn memory_bytes(&self, hint: EncodingHint, samples: usize, config: &Config) -> usize {
+        if hint != EncodingHint::Quicklist && is_listpack(self, config) {
             return OBJECT + allocated(listpack_bytes(self.iter().map(Text::bytes)));
         }
         let nodes = nodes(self, config.list_max_listpack_size);
@@ -151,6 +149,49 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
         }
     }
     Some(Value::List(list))
+}
+
+impl List {
+    /// Returns the hint of a list that has grown or shrunk. From 7.2 on a list that fits into one node is a listpack,
+    /// until it grows; it is one again when half a node is enough (`t_list.c: listTypeTryConversionRaw`).
+    pub(crate) fn hint_after(
+        &self,
+        before: EncodingHint,
+        has_shrunk: bool,
+        config: &Config,
+    ) -> EncodingHint {
+        match before {
+            EncodingHint::Quicklist if has_shrunk && fits_half(self, config) => {
+                EncodingHint::Natural
+            }
+            EncodingHint::Quicklist => before,
+            EncodingHint::Natural
+            | EncodingHint::Raw
+            | EncodingHint::Text
+            | EncodingHint::Unshared => {
+                if is_listpack(self, config) {
+                    before
+                } else {
+                    EncodingHint::Quicklist
+                }
+            }
+        }
+    }
+}
+
+/// Returns true if the list takes a single node, and no more than half of what it may hold.
+fn fits_half(list: &List, config: &Config) -> bool {
+    let size_class = config.list_max_listpack_size;
+    if !is_listpack(list, config) || nodes(list, size_class).len() > 1 {
+        return false;
+    }
+    match usize::try_from(size_class) {
+        Ok(most) => list.len() <= most / 2,
+        Err(_) => {
+            let bytes = listpack_bytes(list.iter().map(Text::bytes));
+            bytes <= class_bytes(size_class) / 2
+        }
+    }
 }
 
 /// Returns true if the list is a single listpack (`t_list.c: listTypeTryConversionAppend`).

@@ -20,7 +20,7 @@ const SHARED_INTEGERS: i64 = 10_000;
 /// `OBJ_SHARED_REFCOUNT`.
 const SHARED_REFERENCES: i64 = 2_147_483_647;
 
-/// How a string was made, if its bytes do not determine its encoding.
+/// How a value was made, if its content does not determine its encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EncodingHint {
     /// Stored as a whole: what looks like an integer is one.
@@ -32,6 +32,8 @@ pub(crate) enum EncodingHint {
     Text,
     /// A copy of an integer, which is not shared.
     Unshared,
+    /// A list that was larger than a listpack and has not shrunk to half of one since.
+    Quicklist,
 }
 
 /// Strings in the table of types.
