@@ -75,6 +75,7 @@ pub mod scenario;
 pub mod simulation;
 pub mod subject;
 pub mod verdict;
+mod vocabulary;
 
 pub use check::{Check, check, check_listed};
 pub use subject::{BoxError, Connection, Host, NotOffered, Promises, Subject};

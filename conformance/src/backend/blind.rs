@@ -1,10 +1,10 @@
 //! A backend without observation of its servers. A run shows no more than on servers that the suite cannot
 //! observe.
 
-use super::{Backend, Later, Opened, Servers};
+use super::{Backend, Later, Opened, Servers, Transport};
 use crate::{
-    scenario::{Capability, Fault, Scenario},
-    simulation::Transport,
+    scenario::{Fault, Scenario},
+    vocabulary::Capability,
 };
 use redis::RedisConnectionInfo;
 use redouble::TimeSource;

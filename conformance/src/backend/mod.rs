@@ -15,16 +15,20 @@ pub use real::Real;
 pub use wall_clock::WallClock;
 
 use crate::{
-    history::Stored,
-    scenario::{Capability, Fault, Scenario},
-    simulation::{Task, Transport},
+    scenario::{Fault, Scenario},
+    vocabulary::{Capability, Stored},
 };
 use redis::RedisConnectionInfo;
 use redouble::TimeSource;
 use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A boxed future.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A byte stream to a server.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
 /// A backend that plays scenarios.
 pub trait Backend: Send + Sync {
@@ -59,7 +63,7 @@ pub struct Opened {
     /// The servers.
     pub servers: Arc<dyn Servers>,
     /// Timers of the servers, one per server, if the run has to drive them.
-    pub drivers: Vec<Task>,
+    pub drivers: Vec<Later<'static, ()>>,
 }
 
 /// The servers of a run, numbered from 0.

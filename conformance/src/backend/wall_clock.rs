@@ -1,7 +1,7 @@
 //! Another backend in real time, for clients in processes of their own.
 
 use super::{Backend, Later, Opened};
-use crate::scenario::{Capability, Scenario};
+use crate::{scenario::Scenario, vocabulary::Capability};
 use redouble::TimeSource;
 use std::{io, sync::Arc};
 

@@ -7,9 +7,9 @@ use super::{
     measured::Failure,
 };
 use crate::{
-    history::{Mode, Refusal},
     simulation::{Host, held},
     subject::{AnyGrant, AnyLock, BoxError, NotOffered},
+    vocabulary::{Mode, Refusal},
 };
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! The servers on which a bench runs.
 
-use crate::{backend::redis_server::RedisServer, scenario::Topology};
+use crate::{backend::redis_server::RedisServer, vocabulary::Topology};
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 use std::{ffi::OsString, io, path::Path};
 

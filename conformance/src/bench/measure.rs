@@ -11,9 +11,10 @@ use super::{
     metronome::Metronome,
 };
 use crate::{
-    history::{Kind, Mode, PROBE_HOST, REQUESTS_PER_LEASE},
-    simulation::{Connection, Host, Machine, chance, held},
+    scenario::chance,
+    simulation::{Connection, Host, Machine, held},
     subject::DynSubject,
+    vocabulary::{Kind, Mode, PROBE_HOST, REQUESTS_PER_LEASE},
 };
 use std::{
     collections::BTreeMap,

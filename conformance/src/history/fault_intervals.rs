@@ -2,7 +2,10 @@
 //! nothing is wrong ask here.
 
 use super::{History, Session, What};
-use crate::scenario::{Fault, Lost, Topology};
+use crate::{
+    scenario::{Fault, Lost},
+    vocabulary::Topology,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

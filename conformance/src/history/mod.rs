@@ -19,10 +19,7 @@ mod terms;
 mod tokens;
 
 pub use belief::{Belief, End};
-pub use event::{
-    Access, Actor, CANCELLED, Call, Cause, Holder, Mode, OpId, PROBE_HOST, Refusal, Scope, Stored,
-    Token, What,
-};
+pub use event::{Access, CANCELLED, Call, Cause, What};
 pub use excuse::Excuse;
 pub use fault_intervals::{FaultEffect, FaultIntervals};
 pub(crate) use message::HEAD_MAX;
@@ -33,8 +30,12 @@ pub use request::{Fate, Request, Session};
 pub use terms::Terms;
 pub use tokens::{TokenSpan, Tokens};
 
-use crate::scenario::Topology;
-use serde::{Deserialize, Serialize};
+pub use crate::vocabulary::{
+    Actor, Holder, Kind, Mode, OpId, POLLS_PER_LEASE, PROBE_HOST, REQUESTS_PER_LEASE, Refusal,
+    Scope, Stored, Token,
+};
+
+use crate::vocabulary::Topology;
 use std::{collections::BTreeMap, time::Duration};
 
 /// An entry of a history.
@@ -70,42 +71,6 @@ impl Moment {
         place: usize::MAX,
     };
 }
-
-/// What kind of thing is locked, and how many may hold it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// One holder.
-    #[default]
-    Mutex,
-    /// One writer, or any number of readers.
-    ReadWrite,
-    /// So many permits.
-    Semaphore(u32),
-    /// A counter that lets the first so many in.
-    Admission(u32),
-    /// A latch that opens after so many counts.
-    Latch(u32),
-}
-
-impl Kind {
-    /// How all of it is taken, where it is a lock.
-    #[must_use]
-    pub const fn whole(self) -> Option<Mode> {
-        match self {
-            Self::Mutex | Self::ReadWrite => Some(Mode::Exclusive),
-            Self::Semaphore(permits) => Some(Mode::Permits(permits)),
-            Self::Admission(_) | Self::Latch(_) => None,
-        }
-    }
-}
-
-/// A request waits for its reply for a fraction of the lease.
-pub const REQUESTS_PER_LEASE: u32 = 6;
-
-/// A waiter asks at least so often in a lease, unless its lock says otherwise: the suite does it for a lock that does not
-/// wait by itself.
-pub const POLLS_PER_LEASE: u32 = 8;
 
 /// Everything that happened in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! the servers were seen to store.
 
 use super::{Belief, Cause, History, Moment, OpId, Operation, Scope, Token, What};
-use crate::scenario::Topology;
+use crate::vocabulary::Topology;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

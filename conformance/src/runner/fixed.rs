@@ -9,11 +9,12 @@ use crate::{
     backend::{Backend, Blind, Double},
     checker::{Finding, Property},
     scenario::{
-        Capability, Scenario,
+        Scenario,
         fixed::{self, Fixed},
     },
     simulation::RunError,
     subject::{DynSubject, Expected},
+    vocabulary::Capability,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -6,10 +6,11 @@
 use super::play;
 use crate::{
     backend::Backend,
-    history::{Actor, History, Holder, Kind, Mode, Moment, OpId, What},
+    history::{History, Moment, What},
     scenario::{Event, Happening, Op, Scenario, Schedule},
     simulation::{Run, RunError},
-    subject::{DynSubject, Promises},
+    subject::DynSubject,
+    vocabulary::{Actor, Holder, Kind, Mode, OpId, Promises},
 };
 use std::collections::BTreeMap;
 

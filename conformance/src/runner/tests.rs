@@ -4,10 +4,11 @@ use super::*;
 use crate::{
     backend::{Later, View, WallClock},
     checker::hand_made::{granted, history, tries, waits},
-    history::{Refusal, What},
-    scenario::{Schedule, Topology},
+    history::What,
+    scenario::Schedule,
     simulation::Host,
     subject::{AnyLock, BoxError, Observed},
+    vocabulary::{Refusal, Topology},
 };
 use std::sync::{Arc, atomic::AtomicU32};
 

@@ -1,10 +1,10 @@
 //! Scenarios: the operations of the actors and the faults of a run, at absolute times.
 //!
 //! A scenario determines the whole run. Times are absolute, and each event has random draws of its own (see
-//! `simulation::chance`), so deleting an event changes no other event.
+//! `chance.rs`), so deleting an event changes no other event.
 
-use super::{Capability, Fault, Op};
-use crate::history::{Actor, OpId, REQUESTS_PER_LEASE};
+use super::{Fault, Op};
+use crate::vocabulary::{Actor, Capability, OpId, REQUESTS_PER_LEASE, Topology};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -29,64 +29,6 @@ pub struct Scenario {
     pub topology: Topology,
     /// Operations and faults, sorted by time.
     pub events: Vec<Event>,
-}
-
-/// The servers that a lock runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Topology {
-    /// Independent servers: at least 1, at most 64.
-    Nodes(u8),
-    /// A master with replicas. Clients connect to one address, which leads to the master.
-    Replicated {
-        /// Number of replicas, at least 1.
-        replicas: u8,
-    },
-}
-
-impl Default for Topology {
-    fn default() -> Self {
-        Self::ONE
-    }
-}
-
-impl Topology {
-    /// One server.
-    pub const ONE: Self = Self::Nodes(1);
-
-    /// Returns true for one server without replicas.
-    #[must_use]
-    pub fn is_one(&self) -> bool {
-        *self == Self::ONE
-    }
-
-    /// Returns the number of addresses that clients connect to.
-    #[must_use]
-    pub const fn addresses(self) -> u8 {
-        match self {
-            Self::Nodes(count) => count,
-            Self::Replicated { .. } => 1,
-        }
-    }
-
-    /// Returns the number of servers.
-    #[must_use]
-    pub const fn servers(self) -> u8 {
-        match self {
-            Self::Nodes(count) => count,
-            Self::Replicated { replicas } => 1 + replicas,
-        }
-    }
-
-    /// Returns the capability that a backend needs for these servers.
-    #[must_use]
-    pub const fn needs(self) -> Option<Capability> {
-        match self {
-            Self::Nodes(0 | 1) => None,
-            Self::Nodes(_) => Some(Capability::SeveralNodes),
-            Self::Replicated { .. } => Some(Capability::Replicas),
-        }
-    }
 }
 
 /// Rule by which the scheduler chooses the next of the ready tasks.

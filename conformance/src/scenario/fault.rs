@@ -1,8 +1,10 @@
 //! Faults: in client processes, on their links, at the servers.
 
-use super::nemesis::DRIFT_PPM_MAX;
-use crate::history::OpId;
+use crate::vocabulary::{Capability, OpId};
 use serde::{Deserialize, Serialize};
+
+/// Largest rate error of a clock that a lock has to tolerate if it promises to tolerate drift, in parts per million.
+pub(crate) const DRIFT_PPM_MAX: i64 = 5_000;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,47 +204,6 @@ impl ServerError {
             Self::ReadOnly => "READONLY",
             Self::Oom => "OOM",
             Self::MasterDown => "MASTERDOWN",
-        }
-    }
-}
-
-/// Capability of a backend that a scenario may need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Capability {
-    /// Several independent servers.
-    SeveralNodes,
-    /// A master with replicas, and failovers.
-    Replicas,
-    /// Killing and restarting a server.
-    NodeCrash,
-    /// Error replies in place of a server's.
-    ErrorReplies,
-    /// Flushing a server's scripts, and evicting a key.
-    Forgetting,
-    /// Setting a server's clock, and changing its rate.
-    NodeClock,
-    /// Pausing a client.
-    ClientPause,
-    /// Changing the rate of a client's clock, and stopping it.
-    ClientClock,
-    /// Setting a client's wall clock.
-    ClientWallClock,
-}
-
-impl Capability {
-    /// Returns a description of the capability.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SeveralNodes => "several nodes",
-            Self::Replicas => "replicas",
-            Self::NodeCrash => "killing a node",
-            Self::ErrorReplies => "error replies",
-            Self::Forgetting => "forgetting",
-            Self::NodeClock => "moving a node's clock",
-            Self::ClientPause => "pausing a client",
-            Self::ClientClock => "moving a client's clock",
-            Self::ClientWallClock => "setting a client's wall clock",
         }
     }
 }

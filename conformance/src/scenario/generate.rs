@@ -9,10 +9,7 @@ use super::{
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
     workload,
 };
-use crate::{
-    history::{Actor, OpId},
-    subject::Promises,
-};
+use crate::vocabulary::{Actor, OpId, Promises};
 use proptest::{
     prelude::*,
     strategy::ValueTree,

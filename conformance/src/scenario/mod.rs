@@ -1,5 +1,6 @@
 //! Scenarios: their events, the strategies that generate them, the passes that shrink them.
 
+pub(crate) mod chance;
 mod event;
 mod fault;
 pub mod fixed;
@@ -10,8 +11,9 @@ mod shrink;
 mod words;
 mod workload;
 
-pub use event::{Event, Happening, Scenario, Schedule, Topology};
-pub use fault::{Capability, Direction, Fault, Lost, ServerError};
+pub use crate::vocabulary::{Capability, Topology};
+pub use event::{Event, Happening, Scenario, Schedule};
+pub use fault::{Direction, Fault, Lost, ServerError};
 pub use op::Op;
 pub(crate) use shrink::EVENTS_READABLE;
 pub use shrink::{Shrunk, shrink};

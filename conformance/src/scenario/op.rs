@@ -1,6 +1,6 @@
 //! Operations of an actor.
 
-use crate::history::Mode;
+use crate::vocabulary::Mode;
 use serde::{Deserialize, Serialize};
 
 /// An operation of an actor. The player skips an operation that does not apply (a release without a grant, a

@@ -4,8 +4,8 @@
 //! much smaller: fewer faults, fewer clients, fewer events, weaker faults, round numbers. All draws of a run
 //! are named by their purpose, so dropping one event leaves the rest of the run as it was.
 
-use super::{Event, Happening, Scenario, Schedule, Topology};
-use crate::{history::OpId, simulation::chance};
+use super::{Event, Happening, Scenario, Schedule, Topology, chance};
+use crate::vocabulary::OpId;
 use std::collections::BTreeMap;
 
 /// Largest number of runs of one shrinking.

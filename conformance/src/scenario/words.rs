@@ -1,7 +1,7 @@
 //! Descriptions of events, as the scripts of counterexamples show them.
 
 use super::{Direction, Fault, Happening, Lost, Op, Topology};
-use crate::history::{Actor, Mode};
+use crate::vocabulary::{Actor, Mode};
 use std::fmt;
 
 impl fmt::Display for Direction {

@@ -2,10 +2,7 @@
 //! Times are in units.
 
 use super::{Op, nemesis::HOSTS_MAX};
-use crate::{
-    history::{Kind, Mode},
-    subject::Promises,
-};
+use crate::vocabulary::{Kind, Mode, Promises};
 use proptest::{collection::vec, prelude::*};
 
 /// The rounds of every actor, for a kind of lock.

@@ -32,8 +32,39 @@ impl Drop for Dialled {
     }
 }
 
+impl Host {
+    /// Opens a connection to the first server, or to the master of its replicas. It connects again after it
+    /// broke or a reply timed out.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn connection(&self) -> RedisResult<Connection> {
+        self.connect_to(0).await
+    }
+
+    /// Opens a connection like [`connection`](Self::connection) to another server, numbered from 0.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or there is no server of this number.
+    pub async fn connect_to(&self, node: u8) -> RedisResult<Connection> {
+        self.patient_connection(node, self.request_timeout()).await
+    }
+
+    /// Opens a connection like [`connect_to`](Self::connect_to) with another timeout of replies.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or there is no server of this number.
+    pub async fn patient_connection(
+        &self,
+        node: u8,
+        patience: Duration,
+    ) -> RedisResult<Connection> {
+        Connection::open(self.clone(), node, patience).await
+    }
+}
+
 impl Connection {
-    pub(super) async fn open(host: Host, node: u8, patience: Duration) -> RedisResult<Self> {
+    async fn open(host: Host, node: u8, patience: Duration) -> RedisResult<Self> {
         let connection = Self {
             host,
             node,

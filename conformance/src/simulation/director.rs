@@ -3,11 +3,12 @@
 
 use super::{
     held,
-    world::{FIRST_PROBE_OP, LONGEST_POLL, PROBE_OP, PROBES_MAX, World},
+    world::{LONGEST_POLL, World},
 };
 use crate::{
-    history::{Mode, PROBE_HOST, Refusal, What},
-    scenario::{Fault, Op, Scenario, Topology},
+    history::What,
+    scenario::{Fault, Op, Scenario},
+    vocabulary::{FIRST_PROBE_OP, Mode, PROBE_HOST, PROBE_OP, PROBES_MAX, Refusal, Topology},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
 //! A gate on a link: some messages pass, later ones wait until the gate opens.
 
 use crate::{
-    history::OpId,
     scenario::{Direction, Fault},
+    vocabulary::OpId,
 };
 use std::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},

@@ -1,15 +1,14 @@
 //! A client process as the code under test uses it: a clock, randomness, tasks, connections.
 
 use super::{
-    chance,
-    connection::Connection,
     machine::{Address, Machine},
     port::Port,
     scheduler::{Outside, Task, TaskHandle},
     sim_env::SimEnv,
 };
+use crate::scenario::chance;
 #[cfg(feature = "bench")]
-use crate::history::REQUESTS_PER_LEASE;
+use crate::vocabulary::REQUESTS_PER_LEASE;
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult,
     aio::MultiplexedConnection,
@@ -267,35 +266,6 @@ impl Host {
             )),
             Ground::Machine(machine) => Ok(machine.address(node)?.to_string()),
         }
-    }
-
-    /// Opens a connection to the first server, or to the master of its replicas. It connects again after it
-    /// broke or a reply timed out.
-    ///
-    /// # Errors
-    /// If the server cannot be reached.
-    pub async fn connection(&self) -> RedisResult<Connection> {
-        self.connect_to(0).await
-    }
-
-    /// Opens a connection like [`connection`](Self::connection) to another server, numbered from 0.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or there is no server of this number.
-    pub async fn connect_to(&self, node: u8) -> RedisResult<Connection> {
-        self.patient_connection(node, self.request_timeout()).await
-    }
-
-    /// Opens a connection like [`connect_to`](Self::connect_to) with another timeout of replies.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or there is no server of this number.
-    pub async fn patient_connection(
-        &self,
-        node: u8,
-        patience: Duration,
-    ) -> RedisResult<Connection> {
-        Connection::open(self.clone(), node, patience).await
     }
 
     /// Returns the timeout of a request. Some scenarios draw it, in others it is a share of the lease.

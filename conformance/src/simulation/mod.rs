@@ -3,7 +3,6 @@
 //! Both backends use it. On the double time is virtual and passes only when no task is ready; on a real
 //! server it is real time.
 
-pub(crate) mod chance;
 mod clock;
 mod connection;
 mod director;
@@ -13,13 +12,16 @@ mod listener;
 mod machine;
 mod network;
 pub(crate) mod off_scheduler_process;
+mod outcome;
 mod pairing;
 #[cfg(unix)]
 pub(crate) mod plain;
 mod player;
 mod port;
+mod processes;
 mod recorder;
 mod resource;
+mod run;
 mod scheduler;
 mod sim_env;
 mod stream;
@@ -27,17 +29,19 @@ pub(crate) mod threads;
 mod true_time;
 mod world;
 
+pub use crate::backend::Transport;
+pub use crate::vocabulary::{FIRST_PROBE_OP, PROBE_OP};
 pub use clock::HostClock;
 pub use connection::Connection;
 pub use host::Host;
 pub use listener::Listener;
 #[cfg(feature = "bench")]
 pub(crate) use machine::Machine;
+pub use outcome::{Run, RunError};
 pub(crate) use port::Port;
+pub use run::run;
+pub(crate) use scheduler::Outside;
 pub use scheduler::is_playing;
-pub(crate) use scheduler::{Outside, Task};
-pub use stream::Transport;
-pub use world::{FIRST_PROBE_OP, PROBE_OP, Run, RunError, run};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     backend::Servers,
-    history::{OpId, PROBE_HOST},
-    scenario::{Fault, Scenario, Topology},
+    scenario::{Fault, Scenario},
+    vocabulary::{OpId, PROBE_HOST, Topology},
 };
 use std::{
     collections::BTreeMap,

@@ -210,12 +210,8 @@ impl Process {
                 return;
             };
             spawner.spawn(place, Box::pin(link));
-            let carrier = Carrier {
-                socket,
-                end,
-                process,
-            };
-            carrier.await;
+            let tell = Box::new(move || process.upgrade().iter().for_each(|it| it.wake()));
+            Carrier { socket, end, tell }.await;
         };
         self.spawner.spawn(place, Box::pin(carry));
     }

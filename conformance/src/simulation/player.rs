@@ -1,15 +1,16 @@
 //! The player of one actor's operations: it calls the subject, and records calls and outcomes.
 
 use super::{
-    chance, held,
+    held,
     host::Host,
     resource::Message,
     world::{Watch, World},
 };
 use crate::{
-    history::{Access, Actor, CANCELLED, Call, OpId, Refusal, What},
-    scenario::Op,
+    history::{Access, CANCELLED, Call, What},
+    scenario::{Op, chance},
     subject::{AnyGrant, AnyLock, BoxError, Counted, Granted, NotOffered},
+    vocabulary::{Actor, OpId, Refusal},
 };
 use std::{
     future::Future,

@@ -12,8 +12,9 @@ use super::{
     scheduler::{Spawner, TaskOwner},
 };
 use crate::{
-    history::{Access, OpId, What},
+    history::{Access, What},
     scenario::Direction,
+    vocabulary::OpId,
 };
 use std::{
     collections::BTreeMap,

@@ -5,8 +5,8 @@
 //! that are due run together on resume. Tasks of a crashed host are dropped, and it can start no more. The
 //! scheduler knows nothing about locks, Redis or scenarios.
 
-use super::{chance, true_time::TrueTime};
-use crate::scenario::Schedule;
+use super::true_time::TrueTime;
+use crate::scenario::{Schedule, chance};
 use std::{
     any::Any,
     cell::Cell,

@@ -5,15 +5,16 @@
 //! backend, and records the requests and replies in the bytes.
 
 use super::{
-    chance,
     gate::Gate,
     pairing::{Answered, Pairing},
     recorder::Recorder,
     true_time::Sleep,
 };
 use crate::{
-    history::{OpId, What},
-    scenario::{Direction, Fault, Lost, Scenario},
+    backend::Transport,
+    history::What,
+    scenario::{Direction, Fault, Lost, Scenario, chance},
+    vocabulary::OpId,
 };
 use std::{
     collections::VecDeque,
@@ -43,10 +44,6 @@ impl Touched {
             .fetch_or(1_u64 << (self.server % 64), Ordering::Relaxed);
     }
 }
-
-/// A byte stream to a server.
-pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
 /// Faults on the messages between a client process and an address during the whole run.
 pub(crate) struct LinkPlan {

@@ -3,8 +3,9 @@
 use super::{AnyLock, BoxError, DynSubject, Host, Observed, Promises};
 use crate::{
     backend::{Backend, Later, View},
-    scenario::{Capability, Scenario},
+    scenario::Scenario,
     simulation::{Run, RunError},
+    vocabulary::Capability,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,15 @@
 //! Kinds of code in which the mistakes of the listed locks occur, by id without the letter of the variant.
 
+/// Returns the kind of code in which the mistake of a listed lock occurs.
+pub(super) fn met(id: &str) -> Option<&'static str> {
+    let is_variant = |letter: &str| letter.bytes().all(|byte| byte.is_ascii_lowercase());
+    let mut rows = MET.iter();
+    let row = rows.find(|(of, _)| id.strip_prefix(of).is_some_and(is_variant));
+    row.map(|&(_, code)| code)
+}
+
 /// Pairs of an id and a description of such code.
-pub(super) const MET: &[(&str, &str)] = &[
+const MET: &[(&str, &str)] = &[
     (
         "seed-A1",
         "the pattern of the SET page in the Redis documentation, and most wrappers of it",

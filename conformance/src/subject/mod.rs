@@ -3,20 +3,20 @@
 mod adapted;
 mod canary;
 mod dyn_subject;
+mod erased;
 mod foreign;
 mod kind;
 mod met;
 mod observed;
 #[cfg(unix)]
 mod plain;
-mod promises;
 mod proxy;
 mod seed;
 mod specimen;
 mod threads;
 
-pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
+pub use crate::vocabulary::{Fencing, LINGER, Promises, Refusal};
 pub(crate) use adapted::Adapted;
 pub use canary::{Canary, CanaryLock};
 pub use dyn_subject::{AnyGrant, AnyLock, DynSubject, Granted};
@@ -24,7 +24,6 @@ pub use foreign::{Foreign, ForeignError};
 pub use observed::Observed;
 #[cfg(unix)]
 pub use plain::Plain;
-pub use promises::{Fencing, LINGER, Promises};
 pub use seed::SEEDS;
 pub use specimen::SPECIMENS;
 pub use threads::Threads;
@@ -32,7 +31,7 @@ pub use threads::Threads;
 use crate::{
     backend::View,
     checker::Property,
-    history::{Mode, OpId, Stored, Token},
+    vocabulary::{Mode, OpId, Stored, Token},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -309,9 +308,7 @@ impl Row {
     /// [`SPECIMENS`].
     #[must_use]
     pub fn met(&self) -> Option<&'static str> {
-        let id = crate::report::without_variant(self.id());
-        let row = met::MET.iter().find(|(of, _)| *of == id);
-        row.map(|&(_, place)| place)
+        met::met(self.id())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     backend::View,
-    history::{Holder, Mode, Stored},
+    vocabulary::{Holder, Mode, Stored},
 };
 use redouble::Data;
 use std::time::Duration;

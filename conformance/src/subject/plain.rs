@@ -4,8 +4,9 @@
 use super::{AnyLock, BoxError, DynSubject, Host, Observed, Promises, Subject, proxy};
 use crate::{
     backend::{Backend, Later, View},
-    scenario::{Capability, Scenario},
+    scenario::Scenario,
     simulation::{self, Run, RunError, held, plain},
+    vocabulary::Capability,
 };
 use std::{
     io,

@@ -2,12 +2,12 @@
 
 use crate::{
     backend::Later,
-    history::{Mode, OpId, Token},
     simulation::{
         held,
         off_scheduler_process::{OffSchedulerProcess, Order, Told},
     },
     subject::{AnyGrant, AnyLock, BoxError, Counted, DynSubject, Granted, Host},
+    vocabulary::{Mode, OpId, Token},
 };
 use std::{
     future::Future,

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     backend::{Backend, Later, View},
-    scenario::{Capability, Scenario},
+    scenario::Scenario,
     simulation::{self, Run, RunError, threads::Crew},
+    vocabulary::Capability,
 };
 use std::{io, sync::Arc, time::Duration};
 

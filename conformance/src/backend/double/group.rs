@@ -1,7 +1,7 @@
 //! The doubles of a run: independent ones, or a master with replicas that can take over.
 
 use super::node::{DoubleNode, Holds};
-use crate::{scenario::Fault, simulation::Task};
+use crate::{backend::Later, scenario::Fault};
 use redouble::{Clock, Deployment, Lag, Loss, Server, TimeSource};
 use std::{
     io,
@@ -41,14 +41,16 @@ impl Group {
         seed: u64,
         replicas: u8,
         time: Arc<dyn TimeSource>,
-    ) -> io::Result<(Self, Vec<Task>)> {
+    ) -> io::Result<(Self, Vec<Later<'static, ()>>)> {
         let server = Server::builder().clock(Clock::External(time)).seed(seed);
         let builder = Deployment::builder().servers(server);
         let (deployment, drivers) = builder.build_replicated(1, usize::from(replicas))?;
         let deployment = Arc::new(deployment);
         let holder: Arc<dyn Holds> = Arc::clone(&deployment) as Arc<dyn Holds>;
         let group = Self::of(&holder, 1 + usize::from(replicas), Some(deployment));
-        let drivers = drivers.into_iter().map(|driver| Box::pin(driver) as Task);
+        let drivers = drivers
+            .into_iter()
+            .map(|driver| Box::pin(driver) as Later<'static, ()>);
         Ok((group, drivers.collect()))
     }
 

@@ -3,10 +3,10 @@
 mod group;
 mod node;
 
-use super::{Backend, Later, Opened, Servers, View};
+use super::{Backend, Later, Opened, Servers, Transport, View};
 use crate::{
-    scenario::{Capability, Fault, Scenario, Topology},
-    simulation::{Task, Transport},
+    scenario::{Fault, Scenario},
+    vocabulary::{Capability, Topology},
 };
 use group::Group;
 use node::DoubleNode;
@@ -64,9 +64,13 @@ impl Backend for Double {
 }
 
 /// Starts independent servers that share the time source.
-fn independent(seed: u64, count: u8, time: &Arc<dyn TimeSource>) -> io::Result<(Group, Vec<Task>)> {
+fn independent(
+    seed: u64,
+    count: u8,
+    time: &Arc<dyn TimeSource>,
+) -> io::Result<(Group, Vec<Later<'static, ()>>)> {
     let mut nodes = Vec::with_capacity(usize::from(count));
-    let mut drivers: Vec<Task> = Vec::with_capacity(usize::from(count));
+    let mut drivers: Vec<Later<'static, ()>> = Vec::with_capacity(usize::from(count));
     for place in 0..count {
         let seed = seed.wrapping_add(u64::from(place) << 56);
         let server = Server::builder()

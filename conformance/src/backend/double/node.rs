@@ -2,8 +2,8 @@
 
 use super::super::View;
 use crate::{
-    history::Stored,
     scenario::{Fault, ServerError},
+    vocabulary::Stored,
 };
 use redouble::{Data, FaultGuard, Loss, Server, engine::UnixMillis, fault::AnswerError};
 use std::{

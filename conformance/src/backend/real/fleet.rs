@@ -1,12 +1,15 @@
 //! Servers that are started for one run, because the run pauses, kills or replicates them.
 
-use super::super::{
-    Later, Servers,
-    redis_server::{self, CAN_PAUSE, RedisServer},
+use super::{
+    super::{
+        Later, Servers, Transport,
+        redis_server::{self, CAN_PAUSE, RedisServer},
+    },
+    dial::dialled,
 };
 use crate::{
-    scenario::{Fault, Scenario, Topology},
-    simulation::Transport,
+    scenario::{Fault, Scenario},
+    vocabulary::Topology,
 };
 use redis::{Connection, RedisConnectionInfo};
 use std::{
@@ -350,7 +353,7 @@ impl Servers for Fleet {
     }
 
     fn dial(&self, node: u8) -> Later<'_, io::Result<Box<dyn Transport>>> {
-        Box::pin(async move { super::dialled("127.0.0.1", self.node(node)?.port).await })
+        Box::pin(async move { dialled("127.0.0.1", self.node(node)?.port).await })
     }
 
     fn master(&self) -> u8 {

@@ -1,15 +1,17 @@
 //! A real Redis in real time: one that the suite starts, or a running one.
 
+mod dial;
 mod fleet;
 
 use super::{
-    Backend, Later, Opened, Servers,
+    Backend, Later, Opened, Servers, Transport,
     redis_server::{self, RedisServer},
 };
 use crate::{
-    scenario::{Capability, Fault, Scenario, Topology, fixed},
-    simulation::Transport,
+    scenario::{Fault, Scenario, fixed},
+    vocabulary::{Capability, Topology},
 };
+use dial::dialled;
 use fleet::Fleet;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, aio::MultiplexedConnection};
 use redouble::TimeSource;
@@ -247,10 +249,4 @@ impl Servers for RealNode {
             let _ = self.call(redis::cmd("DEL").arg(&self.key)).await;
         })
     }
-}
-
-async fn dialled(host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
-    let stream = TcpStream::connect((host, port)).await?;
-    stream.set_nodelay(true)?;
-    Ok(Box::new(stream))
 }

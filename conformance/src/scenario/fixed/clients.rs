@@ -2,8 +2,8 @@
 
 use super::{A, B, C, Fits::Locks, Fixed, Step, fault, op, releases, renews, takes, tries};
 use crate::{
-    history::OpId,
     scenario::{Direction, Fault, Op},
+    vocabulary::OpId,
 };
 
 /// A gate: `after` requests pass, later ones wait until an operation ends.

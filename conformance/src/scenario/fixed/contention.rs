@@ -1,7 +1,7 @@
 //! Contention without faults: clients compete, work too long, cancel calls.
 
 use super::{A, B, C, D, Fits::Locks, Fixed, op, releases, renews, second, takes, tries};
-use crate::{history::Mode, scenario::Op};
+use crate::{scenario::Op, vocabulary::Mode};
 
 const fn gives_up(wait: u64, polls: u32) -> Op {
     Op::Cancelled {

@@ -6,8 +6,8 @@ use super::{
     Fixed, Step, fault, op, releases, renews, second, takes, tries,
 };
 use crate::{
-    history::Mode,
     scenario::{Direction, Fault, Lost, Op},
+    vocabulary::Mode,
 };
 
 const fn reads(at: u64, host: u8, wait: u64) -> Step {

@@ -11,10 +11,7 @@ mod network;
 mod nodes;
 
 use super::{Event, Fault, Happening, Op, Scenario, Schedule, Topology};
-use crate::{
-    history::{Actor, Kind, Mode, OpId},
-    subject::{Fencing, Promises},
-};
+use crate::vocabulary::{Actor, Fencing, Kind, Mode, OpId, Promises};
 
 /// The lease in milliseconds: longer than the gaps in which the machine does not run the program, shorter
 /// than the timeouts of waiters.
@@ -245,7 +242,7 @@ const fn releases(at: u64, host: u8) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{scenario::Capability, subject::subjects};
+    use crate::{subject::subjects, vocabulary::Capability};
     use std::collections::BTreeSet;
 
     fn played_scenarios() -> impl Iterator<Item = (&'static Fixed, Scenario)> {

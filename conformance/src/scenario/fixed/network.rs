@@ -2,8 +2,8 @@
 
 use super::{A, B, C, Fits::Locks, Fixed, Step, fault, releases, renews, second, takes, tries};
 use crate::{
-    history::OpId,
     scenario::{Direction, Fault, Lost, Op},
+    vocabulary::OpId,
 };
 
 /// The next message of A breaks its connection.

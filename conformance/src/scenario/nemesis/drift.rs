@@ -2,11 +2,8 @@
 //! usually tolerate, because the server's clock may take the other half.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
-use crate::scenario::Fault;
+use crate::scenario::fault::{DRIFT_PPM_MAX, Fault};
 use proptest::prelude::*;
-
-/// Largest rate error, in parts per million.
-pub(crate) const DRIFT_PPM_MAX: i64 = 5_000;
 
 /// Makes the clocks of client processes drift.
 pub(super) struct Drift;

@@ -1,7 +1,7 @@
 //! Failovers to a lagging replica: writes that it did not receive are lost.
 
 use super::{Nemesis, SPAN, Strike};
-use crate::scenario::{Fault, Topology};
+use crate::{scenario::Fault, vocabulary::Topology};
 use proptest::{collection::vec, prelude::*};
 
 /// Promotes a lagging replica.

@@ -25,7 +25,7 @@ mod split_brain;
 mod suspend;
 mod wall_clock;
 
-pub(crate) use drift::DRIFT_PPM_MAX;
+pub(crate) use super::fault::DRIFT_PPM_MAX;
 
 use super::{Fault, Topology};
 use proptest::strategy::BoxedStrategy;

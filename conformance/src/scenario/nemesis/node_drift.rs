@@ -1,8 +1,8 @@
 //! Clocks of servers that run fast or slow. The error stays within half of the 1 % that locks usually
 //! tolerate, because the client's clock may take the other half.
 
-use super::{DRIFT_PPM_MAX, NODES_MAX, Nemesis, SPAN, Strike};
-use crate::scenario::Fault;
+use super::{NODES_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::fault::{DRIFT_PPM_MAX, Fault};
 use proptest::prelude::*;
 
 /// Makes the clocks of nodes drift.

@@ -1,7 +1,7 @@
 //! A replica that is promoted while its old master still serves: both grant the lock.
 
 use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
-use crate::scenario::{Fault, Topology};
+use crate::{scenario::Fault, vocabulary::Topology};
 use proptest::{collection::vec, prelude::*};
 
 /// Promotes a replica beside its master.

@@ -2,7 +2,6 @@
 //! belong to the same reactor, so polling it once covers both. Tasks of the scheduler carry the bytes over
 //! the links of the scenario.
 
-use super::Process;
 use crate::simulation::{held, machine::Address, network::Network, stream::ClientEnd};
 use std::{
     future::Future,
@@ -10,7 +9,7 @@ use std::{
     net::Shutdown,
     path::Path,
     pin::Pin,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 use tokio::{
@@ -162,7 +161,8 @@ impl Sockets {
 pub(super) struct Carrier {
     pub(super) socket: Arc<Socket>,
     pub(super) end: ClientEnd,
-    pub(super) process: Weak<Process>,
+    /// Tells the process that its socket has news.
+    pub(super) tell: Box<dyn Fn() + Send>,
 }
 
 impl Socket {
@@ -176,11 +176,7 @@ impl Future for Carrier {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self {
-            socket,
-            end,
-            process,
-        } = self.get_mut();
+        let Self { socket, end, tell } = self.get_mut();
         let mut wire = held(&socket.0);
         wire.carrier = Some(cx.waker().clone());
         let sent = std::mem::take(&mut wire.sent);
@@ -210,8 +206,8 @@ impl Future for Carrier {
                 }
             }
         }
-        if let Some(process) = process.upgrade().filter(|_| news) {
-            process.wake();
+        if news {
+            tell();
         }
         match wire.stream {
             Some(_) => Poll::Pending,

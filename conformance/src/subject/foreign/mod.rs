@@ -5,6 +5,7 @@
 //! the scenario's links, so delays, cuts and partitions affect it. Only its clock is outside of the
 //! scenario's control. ADAPTER.md describes how to write an adapter.
 
+mod error;
 mod program;
 mod protocol;
 mod recipe;
@@ -16,10 +17,11 @@ use super::{
 };
 use crate::{
     backend::{Backend, Later, View},
-    history::{Mode, OpId, Scope, Token},
     scenario::{Fault, Happening, Op as Step, Scenario},
     simulation::{self, Port, Run, RunError},
+    vocabulary::{Mode, OpId, Scope, Token},
 };
+pub use error::ForeignError;
 use program::{News, Program, Reply};
 use protocol::{Answer, Op};
 use recipe::Recipe;
@@ -33,32 +35,6 @@ use std::{
     time::Duration,
 };
 use tokio::sync::watch;
-
-/// Reason why an adapter cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForeignError {
-    /// No command was given.
-    #[error("no command that starts an adapter was given")]
-    NoCommand,
-    /// The system lacks signals or a clock that processes share.
-    #[error("adapters need a Unix system, because signals pause them")]
-    NoSignals,
-    /// The command cannot be started.
-    #[error("cannot start {program}")]
-    Start {
-        /// Name of the program.
-        program: String,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The adapter's first line is missing or invalid.
-    #[error("the adapter's first line is invalid: {0}")]
-    NoHello(String),
-    /// The adapter gave a wrong answer in the rehearsal, which has no faults.
-    #[error("the adapter failed its rehearsal: {0}")]
-    Rehearsal(String),
-}
 
 /// A lock behind an adapter.
 #[derive(Clone)]

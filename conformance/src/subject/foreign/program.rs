@@ -1,7 +1,7 @@
 //! A running adapter: the suite exchanges lines with it, and stops and kills it with its client process.
 
 use super::{
-    ForeignError,
+    error::ForeignError,
     protocol::{Answer, Hello, Line, Op, Request},
     system,
 };

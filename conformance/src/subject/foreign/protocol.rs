@@ -1,11 +1,7 @@
 //! The lines that the suite and an adapter exchange: one JSON object each. ADAPTER.md describes them.
 
 use super::recipe::{Recipe, StoredAt};
-use crate::{
-    history::{Kind, Scope},
-    scenario::Topology,
-    subject::{Fencing, Promises},
-};
+use crate::vocabulary::{Fencing, Kind, Promises, Scope, Topology};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 
 use crate::{
     backend::View,
-    history::{Holder, Scope},
     subject::{Observed, observed::expiry},
+    vocabulary::{Holder, Scope},
 };
 use serde::Deserialize;
 

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     backend::View,
-    history::Stored,
-    subject::{BoxError, Promises},
+    subject::BoxError,
+    vocabulary::{Promises, Stored},
 };
 use redouble::{Data, Server};
 use std::{

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     backend::View,
-    history::{Kind, OpId, Stored},
-    subject::{BoxError, Counted, DynSubject, Host, NotOffered, Promises, Subject, boxed},
+    subject::{BoxError, Counted, DynSubject, Host, NotOffered, Subject, boxed},
+    vocabulary::{Kind, OpId, Promises, Stored},
 };
 use redouble_lock::{Admission, Stock};
 use std::time::Duration;

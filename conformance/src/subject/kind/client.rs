@@ -1,13 +1,15 @@
 //! A client process that uses `redouble-lock`: connections over the host's links, and the host's clock, tasks
 //! and randomness.
 
-use super::POLLS_PER_LEASE;
 use crate::subject::Host;
 use redis::{RedisResult, aio::MultiplexedConnection};
 use redouble_lock::{
     BoxFuture, Connected, Connector, Environment, LockBuilder, LockManager, NoRuntime,
 };
 use std::time::Duration;
+
+/// Fewest checks of a waiter per lease.
+pub(super) const POLLS_PER_LEASE: u32 = 12;
 
 /// Makes managers and sets options, the same for all kinds.
 pub(super) struct Client {

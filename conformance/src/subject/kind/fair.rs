@@ -4,8 +4,8 @@
 use super::{Ours, SKIP_TIMEOUTS, fenced_promises, promises, stored};
 use crate::{
     backend::View,
-    history::Kind,
-    subject::{DynSubject, Promises, boxed},
+    subject::{DynSubject, boxed},
+    vocabulary::{Kind, Promises},
 };
 
 const fn served_in_order(promises: Promises) -> Promises {

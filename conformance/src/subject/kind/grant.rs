@@ -2,8 +2,8 @@
 
 use crate::{
     checker::is_nonsense,
-    history::Mode,
     subject::{BoxError, NotOffered, Refusal},
+    vocabulary::Mode,
 };
 use redouble_lock::{FencedGuard, Guard, Kind, Lock, LockError, ReentrantGuard, Release};
 use std::{error::Error, future::Future, time::Duration};

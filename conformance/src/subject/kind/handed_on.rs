@@ -9,9 +9,8 @@ use super::{
     redlock, stored,
 };
 use crate::{
-    history::{Kind, Mode},
-    scenario::Topology,
-    subject::{DynSubject, Fencing, Host, NotOffered, Promises, boxed},
+    subject::{DynSubject, Host, NotOffered, boxed},
+    vocabulary::{Fencing, Kind, Mode, Promises, Topology},
 };
 use redouble_lock::{DetachedLock, Guard, Kind as LockKind, Lock, LockError, LossReason};
 use std::time::Duration;

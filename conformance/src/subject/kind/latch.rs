@@ -3,8 +3,8 @@
 use super::{DRIFT_PPM, client::Client, grant::refused};
 use crate::{
     backend::View,
-    history::{Kind, Stored},
-    subject::{BoxError, Counted, DynSubject, Host, NotOffered, Promises, Refusal, Subject, boxed},
+    subject::{BoxError, Counted, DynSubject, Host, NotOffered, Refusal, Subject, boxed},
+    vocabulary::{Kind, Promises, Stored},
 };
 use redouble_lock::{CountDownLatch, LockError};
 use std::time::Duration;

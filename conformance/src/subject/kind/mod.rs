@@ -35,18 +35,16 @@ pub(super) use semaphore::{semaphore, semaphore_that_holds};
 use super::{BoxError, Fencing, Host, Promises, Subject};
 use crate::{
     backend::View,
-    history::{Kind, Mode, Stored, Token},
+    vocabulary::{Kind, Mode, Stored, Token},
 };
 use client::Client;
+use client::POLLS_PER_LEASE;
 use grant::{Grant, Takes};
 use redouble_lock::{LockError, Release};
 use std::time::Duration;
 
 /// Relative error of clock rates that `redouble-lock` tolerates by default, in parts per million.
 const DRIFT_PPM: u32 = 10_000;
-
-/// Fewest checks of a waiter per lease.
-const POLLS_PER_LEASE: u32 = 12;
 
 /// Longest pause of a waiter between two requests.
 const LONGEST_POLL: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     backend::View,
-    history::{Kind, Mode, Stored},
-    subject::{DynSubject, Fencing, NotOffered, Promises, boxed},
+    subject::{DynSubject, NotOffered, boxed},
+    vocabulary::{Fencing, Kind, Mode, Promises, Stored},
 };
 use redouble_lock::{Kind as LockKind, Lock, LockError};
 use std::{collections::BTreeMap, time::Duration};

@@ -3,8 +3,8 @@
 
 use super::{Ours, promises, stored};
 use crate::{
-    history::Kind,
     subject::{DynSubject, boxed},
+    vocabulary::Kind,
 };
 
 /// A grant holds for one lease unless the caller extends it.

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     backend::View,
-    history::{Kind, Mode, Stored},
     subject::{DynSubject, NotOffered, boxed},
+    vocabulary::{Kind, Mode, Stored},
 };
 use redouble_lock::{Fenced, FencedGuard, Guard, Release, RwLock, Write};
 use std::time::Duration;

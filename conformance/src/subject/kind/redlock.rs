@@ -2,9 +2,8 @@
 
 use super::{Ours, client::Client, fenced_promises, promises};
 use crate::{
-    history::Kind,
-    scenario::Topology,
-    subject::{DynSubject, Promises, boxed},
+    subject::{DynSubject, boxed},
+    vocabulary::{Kind, Promises, Topology},
 };
 use redouble_lock::{LockError, Redlock, RedlockMutex};
 

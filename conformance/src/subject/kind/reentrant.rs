@@ -6,8 +6,8 @@ use super::{
     promises,
 };
 use crate::{
-    history::{Kind, Mode},
     subject::{DynSubject, NotOffered, boxed},
+    vocabulary::{Kind, Mode},
 };
 use redouble_lock::{Kind as LockKind, Lock, Owner, ReentrantGuard};
 use std::time::Duration;

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     backend::View,
-    history::{Kind, Mode, Stored},
     subject::{DynSubject, NotOffered, boxed},
+    vocabulary::{Kind, Mode, Stored},
 };
 use redouble_lock::{Guard, Semaphore};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The keys in which the kinds store their tokens.
 
-use crate::{backend::View, history::Stored, subject::Observed};
+use crate::{backend::View, subject::Observed, vocabulary::Stored};
 use redouble::{Data, Deployment};
 use std::sync::LazyLock;
 

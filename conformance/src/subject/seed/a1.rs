@@ -4,9 +4,10 @@ use crate::{
     checker::Property::{Exclusion, LostReply, Ownership, Truth},
     subject::{
         Expected::{Convicted, Sound},
-        Promises, Row,
+        Row,
         specimen::{GhostAcquire, ReleaseLies, Right, Site, WeakToken, exhibit},
     },
+    vocabulary::Promises,
 };
 
 pub(super) const ROWS: &[Row] = &[

@@ -6,9 +6,10 @@ use crate::{
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
-        Promises, Refusal, Row,
+        Refusal, Row,
         specimen::{Held, Site, SoundLock, Specimen, Sweep, exhibit, watchdog},
     },
+    vocabulary::Promises,
 };
 
 /// How the watchdog extends the lease.

@@ -3,17 +3,16 @@
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Fencing, GroundedBelief},
-    history::Stored,
-    scenario::Topology,
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
-        Promises, Row,
+        Row,
         specimen::{
             Held, Quorum, ResetOnStart, Right, Site, Specimen, counted, exhibit, hash, replicated,
             watchdog,
         },
     },
+    vocabulary::{Promises, Stored, Topology},
 };
 
 pub(super) const ROWS: &[Row] = &[

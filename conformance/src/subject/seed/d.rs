@@ -5,12 +5,13 @@ use crate::{
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
-        Promises, Row, boxed,
+        Row, boxed,
         specimen::{
             BlindDel, CheckThenAct, Held, NoTtl, OtherThread, ProcessLocal, Site, Specimen, Sweep,
             WeakToken, exhibit,
         },
     },
+    vocabulary::Promises,
 };
 
 pub(super) const ROWS: &[Row] = &[

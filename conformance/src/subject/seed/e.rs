@@ -4,13 +4,13 @@
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Ownership, Truth},
-    history::Stored,
     subject::{
         BoxError,
         Expected::Convicted,
         NotOffered, Row,
         specimen::{ClientClock, Held, ReleaseLies, Site, Specimen, exhibit, until_value},
     },
+    vocabulary::Stored,
 };
 
 /// The one mistake of a variant.

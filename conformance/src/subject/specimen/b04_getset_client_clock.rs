@@ -5,8 +5,8 @@ use super::{Held, Site, Specimen, exhibit};
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Ownership},
-    history::Stored,
     subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Stored,
 };
 use std::time::Duration;
 

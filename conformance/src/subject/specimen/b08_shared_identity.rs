@@ -5,8 +5,8 @@ use super::{Held, Site, Specimen, exhibit, hash};
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Truth},
-    history::Stored,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Promises, Stored},
 };
 
 /// Identity of the owner.

@@ -5,8 +5,8 @@ use super::{Held, Site, Specimen, exhibit, hash, watchdog};
 use crate::{
     backend::View,
     checker::Property::CleanUp,
-    history::Stored,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Promises, Stored},
 };
 
 struct DoubleCount;

@@ -3,7 +3,8 @@
 use super::{Held, Site, SoundLock, Specimen, exhibit, watchdog};
 use crate::{
     checker::Property::Renewal,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 /// Event that ends the watchdog for good.

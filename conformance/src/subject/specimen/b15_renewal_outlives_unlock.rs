@@ -4,8 +4,8 @@ use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
     backend::View,
     checker::Property::CleanUp,
-    history::Stored,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Promises, Stored},
 };
 
 /// Reason why the watchdog continues.

@@ -5,13 +5,13 @@ use super::Held;
 use crate::{
     backend::View,
     checker::Property::Progress,
-    history::{Kind, Mode, Stored},
     subject::{
         BoxError,
         Expected::Convicted,
-        Host, NotOffered, Promises, Row, Subject, boxed,
+        Host, NotOffered, Row, Subject, boxed,
         specimen::{Site, SoundLock, hash, readers},
     },
+    vocabulary::{Kind, Mode, Promises, Stored},
 };
 use std::time::Duration;
 

@@ -4,7 +4,8 @@
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
     checker::Property::Continuity,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 /// Ways to restore a grant.

@@ -6,8 +6,9 @@ use crate::{
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Promises, Row,
+        Row,
     },
+    vocabulary::Promises,
 };
 
 /// When the holder learns of the loss.

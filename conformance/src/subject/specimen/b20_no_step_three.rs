@@ -6,9 +6,8 @@ use super::{Held, Quorum, Site, SoundLock, Specimen, Sweep, Vote, exhibit, hash,
 use crate::{
     backend::View,
     checker::Property::{Continuity, Exclusion, GroundedBelief, Truth},
-    history::Stored,
-    scenario::Topology,
-    subject::{BoxError, Expected::Convicted, Host, Promises, Row, Subject, boxed},
+    subject::{BoxError, Expected::Convicted, Host, Row, Subject, boxed},
+    vocabulary::{Promises, Stored, Topology},
 };
 use std::time::Duration;
 

@@ -7,8 +7,9 @@ use crate::{
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Promises, Row,
+        Row,
     },
+    vocabulary::Promises,
 };
 
 /// The reply from which the lease is counted.

@@ -3,7 +3,8 @@
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
     checker::Property::{Exclusion, GroundedBelief, NoPanics},
-    subject::{BoxError, Expected::Convicted, Host, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Host, Row},
+    vocabulary::Promises,
 };
 use std::time::Duration;
 

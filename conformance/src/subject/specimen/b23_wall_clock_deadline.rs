@@ -3,7 +3,8 @@
 use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
 use crate::{
     checker::Property::{Exclusion, Fairness, GroundedBelief, Truth},
-    subject::{BoxError, Expected::Convicted, Promises, Row, boxed},
+    subject::{BoxError, Expected::Convicted, Row, boxed},
+    vocabulary::Promises,
 };
 use std::time::Duration;
 

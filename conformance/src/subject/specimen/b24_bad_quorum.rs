@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     checker::Property::{Exclusion, GroundedBelief},
-    scenario::Topology,
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Promises, Row,
+        Row,
     },
+    vocabulary::{Promises, Topology},
 };
 
 /// Wrong majorities.

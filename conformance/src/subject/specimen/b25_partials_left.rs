@@ -3,8 +3,8 @@
 use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count};
 use crate::{
     checker::Property::CleanUp,
-    scenario::Topology,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Promises, Topology},
 };
 
 /// When the votes stay.

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     checker::Property::CleanUp,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 struct OnlyAcquired;

@@ -4,7 +4,8 @@
 use super::{Held, Quorum, SoundLock, Specimen, Sweep, exhibit, quorum::redlock_of_three};
 use crate::{
     checker::Property::{Cancellation, CleanUp},
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -4,7 +4,8 @@
 use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count, quorum::redlock_of_three};
 use crate::{
     checker::Property::{Exclusion, GroundedBelief},
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 struct Forfeits;

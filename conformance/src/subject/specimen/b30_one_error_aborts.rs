@@ -3,7 +3,8 @@
 use super::{Held, Quorum, Site, Specimen, Sweep, exhibit, quorum::redlock_of_three};
 use crate::{
     checker::Property::Liveness,
-    subject::{BoxError, Expected::Convicted, Host, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Host, Row},
+    vocabulary::Promises,
 };
 use std::time::Duration;
 

@@ -4,7 +4,8 @@
 use super::{Right, Site, exhibit};
 use crate::{
     checker::Property::Accesses,
-    subject::{Expected::Convicted, Promises, Row},
+    subject::{Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 pub(super) const ROWS: &[Row] = &[Row {

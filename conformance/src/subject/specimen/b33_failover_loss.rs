@@ -5,9 +5,8 @@ use super::{Held, Right, Site, SoundLock, Specimen, Sweep, counted, exhibit, has
 use crate::{
     backend::View,
     checker::Property::{CleanUp, Exclusion, GroundedBelief},
-    history::Stored,
-    scenario::Topology,
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Promises, Stored, Topology},
 };
 
 pub(super) const ROWS: &[Row] = &[

@@ -4,12 +4,12 @@ use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, numbered};
 use crate::{
     backend::View,
     checker::Property::Fencing,
-    history::Stored,
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Fencing as Good, Promises, Row,
+        Row,
     },
+    vocabulary::{Fencing as Good, Promises, Stored},
 };
 
 /// Source of a fencing token.

@@ -4,7 +4,8 @@
 use super::{Held, Site, SoundLock, Specimen, ear::Ear, ear::RELEASE_ALOUD, exhibit};
 use crate::{
     checker::Property::WakeUp,
-    subject::{BoxError, Expected::Convicted, Host, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Host, Row},
+    vocabulary::Promises,
 };
 use std::time::Duration;
 

@@ -7,8 +7,9 @@ use crate::{
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Host, Promises, Row,
+        Host, Row,
     },
+    vocabulary::Promises,
 };
 use std::time::Duration;
 

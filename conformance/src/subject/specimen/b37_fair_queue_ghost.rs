@@ -7,7 +7,8 @@ use super::{
 use crate::{
     backend::View,
     checker::Property::{Fairness, WakeUp},
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 use std::time::Duration;
 

@@ -5,12 +5,12 @@ use super::{Held, Site, Specimen, exhibit, hash, readers};
 use crate::{
     backend::View,
     checker::Property::Exclusion,
-    history::{Kind, Mode, Stored},
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        NotOffered, Promises, Row,
+        NotOffered, Row,
     },
+    vocabulary::{Kind, Mode, Promises, Stored},
 };
 
 /// Mistake in the readers.

@@ -4,9 +4,8 @@ use super::{Held, Quorum, Site, SoundLock, Specimen, Sweep, Vote, exhibit, quoru
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Progress},
-    history::{Kind, Mode, Stored},
-    scenario::Topology,
-    subject::{BoxError, Expected::Convicted, NotOffered, Observed, Promises, Row},
+    subject::{BoxError, Expected::Convicted, NotOffered, Observed, Row},
+    vocabulary::{Kind, Mode, Promises, Stored, Topology},
 };
 
 pub(super) const ROWS: &[Row] = &[

@@ -3,7 +3,8 @@
 use super::{Held, Site, SoundLock, Specimen, Sweep, exhibit, watchdog};
 use crate::{
     checker::Property::{GroundedBelief, Renewal, Truth},
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 /// Wrong unit.

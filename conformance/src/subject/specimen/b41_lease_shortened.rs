@@ -4,12 +4,12 @@ use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
     backend::View,
     checker::Property::{Exclusion, GroundedBelief},
-    history::Stored,
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Promises, Row,
+        Row,
     },
+    vocabulary::{Promises, Stored},
 };
 
 /// Part of a lease that a short lease takes: 6 means a sixth.

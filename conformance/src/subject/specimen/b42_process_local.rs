@@ -3,8 +3,8 @@
 use crate::{
     backend::View,
     checker::Property::Exclusion,
-    history::Stored,
-    subject::{BoxError, Expected::Convicted, Host, Promises, Row, Subject, boxed},
+    subject::{BoxError, Expected::Convicted, Host, Row, Subject, boxed},
+    vocabulary::{Promises, Stored},
 };
 use std::{
     sync::{

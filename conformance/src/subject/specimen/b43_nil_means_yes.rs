@@ -3,7 +3,8 @@
 use super::{Held, Site, Specimen, Sweep, exhibit};
 use crate::{
     checker::Property::{Exclusion, GroundedBelief},
-    subject::{BoxError, Expected::Convicted, Promises, Refusal, Row},
+    subject::{BoxError, Expected::Convicted, Refusal, Row},
+    vocabulary::Promises,
 };
 
 struct NilMeansYes;

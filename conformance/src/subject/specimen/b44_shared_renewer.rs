@@ -4,7 +4,8 @@
 use super::{Held, Quorum, Site, SoundLock, Specimen, exhibit, quorum::redlock_of_three};
 use crate::{
     checker::Property::Renewal,
-    subject::{BoxError, Expected::Convicted, Host, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Host, Row},
+    vocabulary::Promises,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{

@@ -4,13 +4,13 @@
 use crate::{
     backend::View,
     checker::Property::Admission,
-    history::{Kind, Stored},
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Host, NotOffered, Promises, Row, Subject, boxed,
+        Host, NotOffered, Row, Subject, boxed,
         specimen::{Site, SoundLock},
     },
+    vocabulary::{Kind, Promises, Stored},
 };
 use std::time::Duration;
 

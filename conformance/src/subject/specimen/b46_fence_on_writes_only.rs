@@ -4,7 +4,8 @@
 use super::{Held, Site, Specimen, exhibit, numbered};
 use crate::{
     checker::Property::Accesses,
-    subject::{BoxError, Expected::Convicted, Fencing, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Fencing, Promises},
 };
 
 struct WritesOnly;

@@ -4,7 +4,8 @@
 use super::{Held, Quorum, Specimen, Sweep, exhibit, numbered, quorum::redlock_of_three};
 use crate::{
     checker::Property::Fencing,
-    subject::{BoxError, Expected::Convicted, Fencing as Good, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::{Fencing as Good, Promises},
 };
 
 struct PerNode;

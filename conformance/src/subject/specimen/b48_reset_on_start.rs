@@ -3,7 +3,8 @@
 use super::{Held, Site, SoundLock, Specimen, exhibit, numbered};
 use crate::{
     checker::Property::Fencing,
-    subject::{BoxError, Expected::Convicted, Fencing as Good, Host, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Host, Row},
+    vocabulary::{Fencing as Good, Promises},
 };
 use std::time::Duration;
 

@@ -3,7 +3,8 @@
 use super::{Held, Site, Specimen, Sweep, exhibit};
 use crate::{
     checker::Property::{GroundedBelief, Truth},
-    subject::{BoxError, Expected::Convicted, Promises, Row},
+    subject::{BoxError, Expected::Convicted, Row},
+    vocabulary::Promises,
 };
 
 /// Sends the lease as whole seconds, at least one. The holder counts on the lease that it asked for.

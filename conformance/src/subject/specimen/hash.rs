@@ -1,7 +1,7 @@
 //! A reentrant lock: a hash with a count per owner.
 
 use super::{Held, Site};
-use crate::{backend::View, history::Stored, subject::BoxError};
+use crate::{backend::View, subject::BoxError, vocabulary::Stored};
 use redouble::Data;
 
 /// Enters the hash as an owner if the hash is empty or contains the owner.

@@ -87,7 +87,7 @@ pub(super) use sweep::Sweep;
 use super::{BoxError, DynSubject, Host, NotOffered, Observed, Promises, Row, Subject, boxed};
 use crate::{
     backend::View,
-    history::{Mode, Stored},
+    vocabulary::{Mode, Stored},
 };
 use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 

@@ -2,8 +2,8 @@
 
 use super::{Held, Site, SoundLock, Sweep};
 use crate::{
-    scenario::Topology,
-    subject::{BoxError, Host, Promises},
+    subject::{BoxError, Host},
+    vocabulary::{Promises, Topology},
 };
 use std::{
     future::{Future, poll_fn},

@@ -3,7 +3,8 @@
 use super::{Held, Site, SoundLock};
 use crate::{
     backend::View,
-    subject::{BoxError, Host, Promises, Subject},
+    subject::{BoxError, Host, Subject},
+    vocabulary::Promises,
 };
 use redouble::Data;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The promises of a lock. Verdicts depend on them: no lock is convicted of a property that it does not promise.
 
-use crate::{history::Kind, scenario::Topology};
+use super::{Kind, Topology};
 use std::time::Duration;
 
 /// Longest time for which a subscription may outlive the last waiter of a lock that
