@@ -455,7 +455,7 @@ fn assert_ordered(latency: &Value, count: u64) {
 /// What holds of any measurement of a lock, however fast it was.
 fn assert_adds_up(lock: &Value, clients: usize) {
     let number = |name: &str| lock[name].as_u64().unwrap();
-    let of_clients = lock["cycles_of_clients"].as_array().unwrap();
+    let of_clients = lock["cycles_of_callers"].as_array().unwrap();
     assert_eq!(of_clients.len(), clients);
     let cycles: u64 = of_clients.iter().map(|it| it.as_u64().unwrap()).sum();
     assert!(cycles > 0 && cycles == number("cycles"), "{lock}");
@@ -547,8 +547,8 @@ fn an_open_loop_begins_as_many_cycles_as_it_was_told() {
     let output = folder.start(&[
         "bench",
         "--clients",
-        "2",
-        "--keys",
+        "1",
+        "--tasks",
         "2",
         "--hold",
         "1us",
@@ -561,7 +561,7 @@ fn an_open_loop_begins_as_many_cycles_as_it_was_told() {
     ]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     let json = folder.json();
-    assert_eq!((&json["loop"], &json["keys"]), (&"open".into(), &2.into()));
+    assert_eq!((&json["loop"], &json["tasks"]), (&"open".into(), &2.into()));
     let lock = &json["locks"][0];
     assert_adds_up(lock, 2);
     let begun = lock["asked"].as_u64().unwrap() + lock["unserved"].as_u64().unwrap();

@@ -1,7 +1,7 @@
 //! What holders believe, and how long: read off a history.
 
 use super::{Actor, Call, History, Mode, Moment, OpId, What};
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 /// Why a holder stopped believing that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl Belief {
     }
 }
 
+type OpenCall = (OpId, Moment, Actor, Call);
+
+/// Removes a call that has ended.
+fn take_call(calls: &mut Vec<OpenCall>, op: OpId) -> Option<OpenCall> {
+    let place = calls.iter().rposition(|call| call.0 == op)?;
+    Some(calls.swap_remove(place))
+}
+
 impl History {
     /// Until when a grant is believed in that has no deadline.
     fn undated(&self, asked: Moment) -> Duration {
@@ -64,7 +72,8 @@ impl History {
     /// counted from the start of the try that won it, unless its lock extends leases in the background.
     #[must_use]
     pub fn beliefs(&self) -> Vec<Belief> {
-        let mut calls: BTreeMap<OpId, (Moment, Actor, Call)> = BTreeMap::new();
+        // Calls that have not ended; a few at a time.
+        let mut calls: Vec<OpenCall> = Vec::new();
         let mut beliefs: Vec<Belief> = Vec::new();
         // Few at a time: the grant, its place in the list, and until when it is believed in.
         let mut open: Vec<(OpId, usize, Duration)> = Vec::new();
@@ -87,13 +96,13 @@ impl History {
                 };
             match *what {
                 What::Invoke { op, actor, call } => {
-                    calls.insert(op, (moment, actor, call));
+                    calls.push((op, moment, actor, call));
                     if let Some(grant) = call.gives_back() {
                         ended(&mut open, &mut beliefs, grant, End::Released);
                     }
                 }
                 What::Attempt { op } => {
-                    if let Some((asked, ..)) = calls.get_mut(&op) {
+                    if let Some((_, asked, ..)) = calls.iter_mut().rfind(|it| it.0 == op) {
                         *asked = moment;
                     }
                 }
@@ -102,13 +111,13 @@ impl History {
                     deadline,
                     fence,
                     ..
-                } => match calls.get(&op) {
-                    Some(&(asked, _, Call::Renew { grant })) => {
+                } => match take_call(&mut calls, op) {
+                    Some((_, asked, _, Call::Renew { grant })) => {
                         if let Some((.., until)) = open.iter_mut().find(|(of, ..)| *of == grant) {
                             *until = deadline.unwrap_or_else(|| self.undated(asked));
                         }
                     }
-                    Some(&(asked, actor, call)) => {
+                    Some((_, asked, actor, call)) => {
                         let Some(mode) = call.mode() else { continue };
                         let until = deadline.unwrap_or_else(|| self.undated(asked));
                         open.push((op, beliefs.len(), until));
@@ -142,9 +151,10 @@ impl History {
                         ended(&mut open, &mut beliefs, grant, End::Crashed);
                     }
                 }
-                What::Fail { .. }
-                | What::Info { .. }
-                | What::Pause { .. }
+                What::Fail { op, .. } | What::Info { op, .. } => {
+                    take_call(&mut calls, op);
+                }
+                What::Pause { .. }
                 | What::Resume { .. }
                 | What::Restart { .. }
                 | What::Cut { .. }

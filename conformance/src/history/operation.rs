@@ -2,7 +2,6 @@
 
 use super::{Actor, CANCELLED, Call, History, Moment, OpId, Refusal, What};
 use crate::scenario::Lost;
-use std::collections::BTreeMap;
 
 /// How an operation ended, as far as its caller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +63,12 @@ impl History {
     #[must_use]
     pub fn operations(&self) -> Vec<Operation> {
         let mut operations: Vec<Operation> = Vec::new();
-        let mut open: BTreeMap<OpId, usize> = BTreeMap::new();
+        // Places in the list of the operations that have not ended; a few at a time.
+        let mut open: Vec<usize> = Vec::new();
         for (at, what) in self.iter() {
             let (op, outcome) = match *what {
                 What::Invoke { op, actor, call } => {
-                    open.insert(op, operations.len());
+                    open.push(operations.len());
                     operations.push(Operation {
                         op,
                         actor,
@@ -85,12 +85,14 @@ impl History {
                 What::Info { op, ref error } if error == CANCELLED => (op, Outcome::Cancelled),
                 What::Info { op, .. } => (op, Outcome::Unknown),
                 What::Crash { host } | What::Panic { host, .. } => {
-                    let theirs = |&index: &usize| operations[index].actor.host == host;
-                    let dead: Vec<usize> = open.values().copied().filter(theirs).collect();
-                    for index in dead {
-                        operations[index].ended = at;
-                        open.remove(&operations[index].op);
-                    }
+                    open.retain(|&index| {
+                        let operation = &mut operations[index];
+                        let is_dead = operation.actor.host == host;
+                        if is_dead {
+                            operation.ended = at;
+                        }
+                        !is_dead
+                    });
                     continue;
                 }
                 What::Cut {
@@ -98,7 +100,7 @@ impl History {
                     lost: Lost::Late,
                     ..
                 } => {
-                    for &index in open.values() {
+                    for &index in &open {
                         operations[index].left_behind |= operations[index].actor.host == host;
                     }
                     continue;
@@ -118,7 +120,8 @@ impl History {
                 | What::Remains { .. }
                 | What::Resource { .. } => continue,
             };
-            if let Some(index) = open.remove(&op) {
+            if let Some(place) = open.iter().rposition(|&index| operations[index].op == op) {
+                let index = open.swap_remove(place);
                 (operations[index].ended, operations[index].outcome) = (at, outcome);
             }
         }

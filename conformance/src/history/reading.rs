@@ -34,14 +34,15 @@ impl<'a> Reading<'a> {
     }
 
     fn read(history: &'a History, off: Option<Excuse>) -> Self {
+        let named = history.named();
         Self {
             history,
             calls: history.calls(),
             ends: history.ends(),
             operations: history.operations(),
             beliefs: history.beliefs(),
-            tokens: history.tokens(),
-            queued: history.queued(),
+            tokens: history.tokens_with(named.clone()),
+            queued: history.queued_with(named),
             fault_intervals: history.fault_intervals(),
             off,
         }

@@ -64,6 +64,11 @@ impl History {
     /// The spans of all tokens of holders that were seen.
     #[must_use]
     pub fn tokens(&self) -> Tokens<'_> {
+        self.tokens_with(self.named())
+    }
+
+    /// As [`History::tokens`], with the tokens that the subject named.
+    pub(super) fn tokens_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
         let mut seen = SpanReader::default();
         for (at, what) in self.iter() {
             if let What::Server {
@@ -83,7 +88,7 @@ impl History {
         Tokens {
             spans: seen.spans,
             several: matches!(self.topology, Topology::Nodes(2..)),
-            named: self.named(),
+            named,
         }
     }
 
@@ -107,6 +112,11 @@ impl History {
     /// The spans of all tokens of waiters that were seen in queues; they have no expiry.
     #[must_use]
     pub fn queued(&self) -> Tokens<'_> {
+        self.queued_with(self.named())
+    }
+
+    /// As [`History::queued`], with the tokens that the subject named.
+    pub(super) fn queued_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
         let mut seen = SpanReader::default();
         for (at, what) in self.iter() {
             if let What::Queue {
@@ -122,7 +132,7 @@ impl History {
         Tokens {
             spans: seen.spans,
             several: matches!(self.topology, Topology::Nodes(2..)),
-            named: self.named(),
+            named,
         }
     }
 }

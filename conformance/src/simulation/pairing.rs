@@ -41,15 +41,15 @@ pub(super) type Answered = (usize, Option<String>);
 impl Pairing {
     /// Takes bytes from the client. Passes each request that they complete to `note`, which returns its index
     /// in the history.
-    pub(super) fn asked(&mut self, bytes: &[u8], mut note: impl FnMut(&Found) -> usize) {
+    pub(super) fn asked(&mut self, bytes: &[u8], mut note: impl FnMut(Found) -> usize) {
         let (open, subscribed) = (&mut self.open, &mut self.subscribed);
         self.requests.feed(bytes, request, |frame| {
             let found = found(frame);
-            let subscribes = is_subscription(&found.command);
+            let subscribes = is_subscription(found.command.as_bytes());
             *subscribed |= subscribes;
             open.push_back(Open {
                 confirmations: subscribes.then_some(found.arguments.max(1)),
-                request: note(&found),
+                request: note(found),
             });
         });
     }
@@ -60,8 +60,8 @@ impl Pairing {
         let (open, subscribed) = (&mut self.open, self.subscribed);
         self.replies.feed(bytes, reply, |frame| {
             let first = first_word(frame).filter(|_| frame[0] == b'>' || subscribed);
-            let confirms = first.as_deref().is_some_and(is_subscription);
-            let is_message = first.as_deref().is_some_and(is_message);
+            let confirms = first.is_some_and(is_subscription);
+            let is_message = first.is_some_and(is_message);
             if frame[0] == b'>' && !confirms || is_message {
                 return;
             }
@@ -82,21 +82,22 @@ impl Pairing {
     }
 }
 
-const SUBSCRIPTIONS: [&str; 6] = [
-    "SUBSCRIBE",
-    "PSUBSCRIBE",
-    "SSUBSCRIBE",
-    "UNSUBSCRIBE",
-    "PUNSUBSCRIBE",
-    "SUNSUBSCRIBE",
+const SUBSCRIPTIONS: [&[u8]; 6] = [
+    b"SUBSCRIBE",
+    b"PSUBSCRIBE",
+    b"SSUBSCRIBE",
+    b"UNSUBSCRIBE",
+    b"PUNSUBSCRIBE",
+    b"SUNSUBSCRIBE",
 ];
 
-fn is_subscription(word: &str) -> bool {
+fn is_subscription(word: &[u8]) -> bool {
     SUBSCRIPTIONS.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-fn is_message(word: &str) -> bool {
-    ["message", "pmessage", "smessage"].contains(&word)
+fn is_message(word: &[u8]) -> bool {
+    let messages: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
+    messages.contains(&word)
 }
 
 /// A byte stream, cut into frames.
@@ -215,28 +216,29 @@ fn found(frame: &[u8]) -> Found {
             (first_word(frame), count.unwrap_or(0))
         }
         None => {
-            let words = String::from_utf8_lossy(words);
-            let mut words = words.split_ascii_whitespace();
-            (words.next().map(str::to_owned), 1 + words.count())
+            let words = words.split(u8::is_ascii_whitespace);
+            let mut words = words.filter(|word| !word.is_empty());
+            (words.next(), 1 + words.count())
         }
     };
+    let mut command = String::from_utf8_lossy(command.unwrap_or_default()).into_owned();
+    command.make_ascii_uppercase();
     Found {
-        command: command.unwrap_or_default().to_ascii_uppercase(),
+        command,
         bytes: frame.len(),
         arguments: arguments.saturating_sub(1),
     }
 }
 
 /// Returns the first element of an array, if it is a string.
-fn first_word(frame: &[u8]) -> Option<String> {
+fn first_word(frame: &[u8]) -> Option<&[u8]> {
     let (head, next) = line(frame)?;
     if !matches!(head.first(), Some(b'*' | b'>')) {
         return None;
     }
     let (head, then) = line(&frame[next..])?;
     let length = usize::try_from(number(head.strip_prefix(b"$")?)?).ok()?;
-    let word = frame.get(next + then..next + then + length)?;
-    Some(String::from_utf8_lossy(word).into_owned())
+    frame.get(next + then..next + then + length)
 }
 
 /// Returns the code of an error reply.

@@ -106,14 +106,14 @@ impl Recorder {
     }
 
     /// Records that a request was sent; returns its index.
-    pub(super) fn asked(&self, session: usize, found: &Found) -> usize {
+    pub(super) fn asked(&self, session: usize, found: Found) -> usize {
         let sent = self.now();
         let requests = &mut self.history().requests;
         requests.push(Request {
             session,
             sent,
             bytes: found.bytes,
-            command: found.command.clone(),
+            command: found.command,
             executed: None,
             replied: None,
             error: None,
@@ -121,40 +121,38 @@ impl Recorder {
         requests.len() - 1
     }
 
-    /// Records that the server has received requests.
-    pub(crate) fn executed(&self, requests: Range<usize>) {
+    /// Records that a message has arrived at the server, and the requests that it completes.
+    pub(crate) fn executed(&self, message: usize, requests: Range<usize>) {
         let now = self.now();
-        if let Some(requests) = self.history().requests.get_mut(requests) {
+        let mut history = self.history();
+        if let Some(message) = history.messages.get_mut(message) {
+            message.arrived = Some(now);
+        }
+        if let Some(requests) = history.requests.get_mut(requests) {
             requests.iter_mut().for_each(|it| it.executed = Some(now));
         }
     }
 
     /// Records the server's replies to requests, with their error codes.
     pub(super) fn answered(&self, answered: &[Answered]) {
-        let mut history = self.history();
-        for (request, error) in answered {
-            if let Some(request) = history.requests.get_mut(*request) {
+        for (request, error) in answered.iter().filter(|(_, error)| error.is_some()) {
+            if let Some(request) = self.history().requests.get_mut(*request) {
                 request.error.clone_from(error);
             }
         }
     }
 
-    /// Records that the replies to these requests have arrived.
-    pub(super) fn replied(&self, answered: &[Answered]) {
+    /// Records that a message has arrived at the client, and the replies that it completes.
+    pub(super) fn replied(&self, message: usize, answered: &[Answered]) {
         let now = self.now();
         let mut history = self.history();
+        if let Some(message) = history.messages.get_mut(message) {
+            message.arrived = Some(now);
+        }
         for &(request, _) in answered {
             if let Some(request) = history.requests.get_mut(request) {
                 request.replied = Some(now);
             }
-        }
-    }
-
-    /// Records that a message has arrived.
-    pub(crate) fn arrived(&self, message: usize) {
-        let now = self.now();
-        if let Some(message) = self.history().messages.get_mut(message) {
-            message.arrived = Some(now);
         }
     }
 }

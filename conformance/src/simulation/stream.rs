@@ -144,7 +144,7 @@ impl LinkPlan {
             let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
             pipes.retain(|pipe| pipe.strong_count() > 0);
             for pipe in pipes.iter().filter_map(Weak::upgrade) {
-                lock(&pipe).link.ring();
+                lock(&pipe).link.wake();
             }
         }
     }
@@ -240,29 +240,29 @@ struct Pipe {
     /// Set when the connection has ended for the client: nothing more arrives.
     ended: Option<Ended>,
     client_gone: bool,
-    reader: Ear,
-    link: Ear,
+    reader: WakerSlot,
+    link: WakerSlot,
 }
 
 /// The waker of a task that waits for a change of a pipe. It is kept after a wake-up, so that the next wait
 /// can reuse it.
 #[derive(Default)]
-struct Ear {
+struct WakerSlot {
     waker: Option<Waker>,
-    listens: bool,
+    waits: bool,
 }
 
-impl Ear {
-    fn listen(&mut self, cx: &Context<'_>) {
+impl WakerSlot {
+    fn register(&mut self, cx: &Context<'_>) {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             None => self.waker = Some(cx.waker().clone()),
         }
-        self.listens = true;
+        self.waits = true;
     }
 
-    fn ring(&mut self) {
-        if std::mem::take(&mut self.listens)
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.waits)
             && let Some(waker) = &self.waker
         {
             waker.wake_by_ref();
@@ -279,7 +279,7 @@ enum Ended {
 impl Pipe {
     fn end(&mut self, how: Ended) {
         self.ended = self.ended.or(Some(how));
-        self.reader.ring();
+        self.reader.wake();
     }
 }
 
@@ -327,7 +327,7 @@ impl AsyncRead for ClientEnd {
             Some(Ended::Closed) => Poll::Ready(Ok(())),
             Some(Ended::Reset) => Poll::Ready(Err(reset())),
             None => {
-                pipe.reader.listen(cx);
+                pipe.reader.register(cx);
                 Poll::Pending
             }
         }
@@ -346,7 +346,7 @@ impl AsyncWrite for ClientEnd {
             return Poll::Ready(Err(reset()));
         }
         pipe.sent.push(bytes.to_vec());
-        pipe.link.ring();
+        pipe.link.wake();
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -358,7 +358,7 @@ impl AsyncWrite for ClientEnd {
         self.recorder.noticed(self.session);
         let mut pipe = lock(&self.pipe);
         pipe.client_gone = true;
-        pipe.link.ring();
+        pipe.link.wake();
         Poll::Ready(Ok(()))
     }
 }
@@ -369,7 +369,7 @@ impl Drop for ClientEnd {
         self.recorder.noticed(self.session);
         let mut pipe = lock(&self.pipe);
         pipe.client_gone = true;
-        pipe.link.ring();
+        pipe.link.wake();
     }
 }
 
@@ -576,7 +576,7 @@ impl Link {
         let mut sent = std::mem::take(&mut self.sent);
         {
             let mut pipe = lock(&self.pipe);
-            pipe.link.listen(cx);
+            pipe.link.register(cx);
             self.hang_up |= pipe.client_gone;
             std::mem::swap(&mut pipe.sent, &mut sent);
         }
@@ -642,8 +642,8 @@ impl Link {
             self.touched.mark();
             match Pin::new(&mut self.transport).poll_write(cx, &message.bytes)? {
                 Poll::Ready(written) if written == message.bytes.len() => {
-                    self.recorder.arrived(message.name);
-                    self.recorder.executed(message.requests.clone());
+                    self.recorder
+                        .executed(message.name, message.requests.clone());
                     self.requests.pop_front();
                 }
                 Poll::Ready(written) => drop(message.bytes.drain(..written)),
@@ -706,11 +706,10 @@ impl Link {
         let mut pipe = lock(&self.pipe);
         while let Some(message) = self.replies.front().filter(|message| message.due <= now) {
             pipe.arrived.extend_from_slice(&message.bytes);
-            self.recorder.arrived(message.name);
-            self.recorder.replied(&message.answered);
+            self.recorder.replied(message.name, &message.answered);
             self.replies.pop_front();
         }
-        pipe.reader.ring();
+        pipe.reader.wake();
     }
 
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {

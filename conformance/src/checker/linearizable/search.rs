@@ -49,15 +49,24 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
     let mut led_nowhere = HashSet::new();
     let mut steps = 0;
     let mut path = vec![Frame::at(model.start(), &taken, spans)];
-    let mut farthest = (0, model.start(), path[0].next_end(spans));
+    // The frame with the most certain operations, the earliest one of several: known when the search has left it.
+    let mut farthest: Option<(usize, Frame<M::State>)> = None;
     while let Some(frame) = path.last_mut() {
         if taken.certain == certain {
             return Outcome::Explained;
         }
         let Some(op) = frame.choices.pop() else {
             led_nowhere.insert(taken.key());
-            if let Some(op) = path.pop().and_then(|frame| frame.came_by) {
+            let Some(left) = path.pop() else { break };
+            let (reached, came_by) = (taken.certain, left.came_by);
+            if let Some(op) = came_by {
                 taken.give_back(op, spans);
+            }
+            let is_nearer = |(most, first): &(usize, Frame<M::State>)| {
+                *most < reached || *most == reached && left.step < first.step
+            };
+            if farthest.as_ref().is_none_or(is_nearer) {
+                farthest = Some((reached, left));
             }
             continue;
         };
@@ -72,17 +81,24 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
         // Most searches never turn back, and remember nothing.
         if led_nowhere.is_empty() || !led_nowhere.contains(&taken.key()) {
             let mut next = Frame::at(state, &taken, spans);
-            next.came_by = Some(op);
-            if taken.certain > farthest.0 {
-                farthest = (taken.certain, next.state.clone(), next.next_end(spans));
-            }
+            (next.came_by, next.step) = (Some(op), steps);
             path.push(next);
         } else {
             taken.give_back(op, spans);
         }
     }
-    let (_, state, op) = farthest;
-    op.map_or(Outcome::Explained, |op| Outcome::Stuck { state, op })
+    let stuck = farthest.and_then(
+        |(
+            _,
+            Frame {
+                state, next_end, ..
+            },
+        )| {
+            let op = next_end?;
+            Some(Outcome::Stuck { state, op })
+        },
+    );
+    stuck.unwrap_or(Outcome::Explained)
 }
 
 /// A point of the search.
@@ -90,6 +106,10 @@ struct Frame<S> {
     state: S,
     /// The operation that led here.
     came_by: Option<usize>,
+    /// The step that led here.
+    step: u32,
+    /// The operation that ends first, of those that are yet to be taken.
+    next_end: Option<usize>,
     /// What can be taken next, the best last.
     choices: Vec<usize>,
     /// The first end of an operation that is yet to be taken.
@@ -115,19 +135,16 @@ impl<S> Frame<S> {
             }
         }
         choices.sort_by_key(|&op| std::cmp::Reverse(spans[op].to));
+        let next_end = choices.last().copied();
         choices.splice(0..0, perhaps);
         Self {
             state,
             came_by: None,
+            step: 0,
+            next_end,
             choices,
             by,
         }
-    }
-
-    /// The operation that ends first.
-    fn next_end(&self, spans: &[Span]) -> Option<usize> {
-        let last = self.choices.last().copied();
-        last.filter(|&op| spans[op].to.is_some())
     }
 }
 

@@ -29,9 +29,9 @@ impl Takes for RwLock {
 
 /// The lock with fencing tokens for writers. Readers have none to send, so this lock promises nothing for the
 /// resource.
-struct Numbered(RwLock<Fenced<Write>>);
+struct FencedWriters(RwLock<Fenced<Write>>);
 
-/// A grant of [`Numbered`].
+/// A grant of [`FencedWriters`].
 enum Entry {
     Reader(Guard),
     Writer(FencedGuard),
@@ -60,7 +60,7 @@ impl Grant for Entry {
     }
 }
 
-impl Takes for Numbered {
+impl Takes for FencedWriters {
     type Grant = Entry;
 
     async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Entry> {
@@ -84,7 +84,7 @@ pub(in crate::subject) fn read_write_preferring() -> Box<dyn DynSubject> {
     let promises = promises.preferring_writers();
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().rw_lock(key));
-        Ok(Numbered(lock.prefer_writers(true).fenced().build()?))
+        Ok(FencedWriters(lock.prefer_writers(true).fenced().build()?))
     });
     boxed(lock.storing(tokens).queueing(writer_who_waits).holding())
 }

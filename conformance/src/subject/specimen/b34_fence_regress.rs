@@ -1,6 +1,6 @@
 //! B34: fencing tokens that do not rise from grant to grant.
 
-use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, numbered};
+use super::{Held, Site, SoundLock, Specimen, counted, exhibit, fenced, hash};
 use crate::{
     backend::View,
     checker::Property::Fencing,
@@ -73,24 +73,24 @@ impl Specimen for Number {
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         match self {
-            Self::Forgotten => numbered::acquire(site).await,
+            Self::Forgotten => fenced::acquire(site).await,
             Self::Random => {
                 let held = site.acquire().await?;
                 let [a, b, c, d, ..] = site.host.random();
                 let random = u32::from_be_bytes([a, b, c, d]); // the mistake
-                Ok(held.map(|held| held.numbered(1 + u64::from(random))))
+                Ok(held.map(|held| held.with_fencing_token(1 + u64::from(random))))
             }
             Self::Drawn => {
                 // The mistake: meanwhile another client may be granted the lock with a higher token.
                 let number = match site.kept() {
                     Some(number) => number,
-                    None => numbered::draw(site).await?,
+                    None => fenced::next_token(site).await?,
                 };
                 let held = site.acquire().await?;
                 if held.is_none() {
                     site.keep(number);
                 }
-                Ok(held.map(|held| held.numbered(number)))
+                Ok(held.map(|held| held.with_fencing_token(number)))
             }
         }
     }
@@ -119,8 +119,8 @@ impl Specimen for RisesInside {
         let Some(held) = counted::enter(site).await? else {
             return Ok(None);
         };
-        let number = numbered::draw(site).await?; // the mistake: the owner may have a token already
-        Ok(Some(held.numbered(number)))
+        let number = fenced::next_token(site).await?; // the mistake: the owner may have a token already
+        Ok(Some(held.with_fencing_token(number)))
     }
 
     async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {

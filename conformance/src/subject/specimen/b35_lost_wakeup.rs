@@ -1,7 +1,10 @@
 //! B35: a waiter checks the key, then subscribes, then sleeps. It misses a release between the check and the
 //! subscription, and a message on a broken connection.
 
-use super::{Held, Site, SoundLock, Specimen, ear::Ear, ear::RELEASE_ALOUD, exhibit};
+use super::{
+    Held, Site, SoundLock, Specimen, exhibit,
+    release_subscription::{RELEASE_ALOUD, ReleaseSubscription},
+};
 use crate::{
     checker::Property::WakeUp,
     subject::{BoxError, Expected::Convicted, Host, Row},
@@ -60,9 +63,9 @@ impl Specimen for Asleep {
 
     async fn wait(&self, site: &Site, wait: Duration) -> Result<Option<Held>, BoxError> {
         let until = site.host.now() + wait;
-        let mut ear = match self {
+        let mut subscription = match self {
             Self::NoSecondLook => None,
-            Self::NoBound => Some(Ear::open(site).await?),
+            Self::NoBound => Some(ReleaseSubscription::open(site).await?),
         };
         loop {
             if let Some(held) = site.acquire().await? {
@@ -75,12 +78,12 @@ impl Specimen for Asleep {
                 Self::NoSecondLook => lease_end(site).await?.min(until),
                 Self::NoBound => until, // the mistake: a message may be lost, a holder may crash
             };
-            let ear = match &mut ear {
-                Some(ear) => ear,
+            let subscription = match &mut subscription {
+                Some(subscription) => subscription,
                 // The mistake: the lock may have become free since the check.
-                None => ear.insert(Ear::open(site).await?),
+                None => subscription.insert(ReleaseSubscription::open(site).await?),
             };
-            ear.sleep_until(site, wake).await;
+            subscription.sleep_until(site, wake).await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! B46: writes carry the fencing token, reads do not. A read does not raise the resource's mark, so a late
 //! write of the previous holder can come between a holder's read and write.
 
-use super::{Held, Site, Specimen, exhibit, numbered};
+use super::{Held, Site, Specimen, exhibit, fenced};
 use crate::{
     checker::Property::Accesses,
     subject::{BoxError, Expected::Convicted, Row},
@@ -29,7 +29,7 @@ impl Specimen for WritesOnly {
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        numbered::acquire(site).await
+        fenced::acquire(site).await
     }
 
     fn fences_reads(&self) -> bool {

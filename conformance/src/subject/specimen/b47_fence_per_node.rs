@@ -1,7 +1,7 @@
 //! B47: every node has a counter of its own, and a grant gets the highest count of the nodes that granted it.
 //! The counters of the other nodes may lag behind.
 
-use super::{Held, Quorum, Specimen, Sweep, exhibit, numbered, quorum::redlock_of_three};
+use super::{Held, Quorum, Specimen, Sweep, exhibit, fenced, quorum::redlock_of_three};
 use crate::{
     checker::Property::Fencing,
     subject::{BoxError, Expected::Convicted, Row},
@@ -31,7 +31,7 @@ impl Specimen<Quorum> for PerNode {
         let sweep = Sweep::over(nodes, &token);
         let set = nodes.each(|site| {
             let (site, token) = (site.clone(), token.clone());
-            async move { numbered::set(&site, &token).await }
+            async move { fenced::set(&site, &token).await }
         });
         let answers = set.await;
         let numbers: Vec<u64> = answers.into_iter().flatten().filter(|&it| it > 0).collect();
@@ -40,7 +40,7 @@ impl Specimen<Quorum> for PerNode {
             sweep.done();
             // The mistake: this number is not written back to the other nodes.
             let number = numbers.into_iter().max().unwrap_or(0);
-            return Ok(Some(Held::until(token, until).numbered(number)));
+            return Ok(Some(Held::until(token, until).with_fencing_token(number)));
         }
         nodes.give_up(sweep, &token).await;
         Ok(None)

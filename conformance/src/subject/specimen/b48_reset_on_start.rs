@@ -1,6 +1,6 @@
 //! B48: every client sets the counter of fencing tokens to 0 when it starts.
 
-use super::{Held, Site, SoundLock, Specimen, exhibit, numbered};
+use super::{Held, Site, SoundLock, Specimen, exhibit, fenced};
 use crate::{
     checker::Property::Fencing,
     subject::{BoxError, Expected::Convicted, Host, Row},
@@ -31,12 +31,12 @@ impl Specimen for ResetOnStart {
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
         let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
-        let reset = ["SET", &numbered::counter(&site), "0"];
+        let reset = ["SET", &fenced::counter(&site), "0"];
         site.ask::<()>(&reset).await?; // the mistake: other clients have incremented the counter
         Ok(site)
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        numbered::acquire(site).await
+        fenced::acquire(site).await
     }
 }

@@ -44,7 +44,7 @@ impl Held {
     }
 
     /// Sets the fencing token.
-    pub(in crate::subject) fn numbered(mut self, number: u64) -> Self {
+    pub(in crate::subject) fn with_fencing_token(mut self, number: u64) -> Self {
         self.number = Some(number);
         self
     }

@@ -54,13 +54,14 @@ mod b48_reset_on_start;
 mod b49_ambiguous_release;
 mod b50_whole_seconds;
 pub(super) mod counted;
-mod ear;
+mod exhibit;
 mod fair_queue;
+mod fenced;
 pub(super) mod hash;
 mod held;
-mod numbered;
 mod quorum;
 mod readers;
+mod release_subscription;
 mod site;
 mod sweep;
 mod wall_clock_queue;
@@ -79,17 +80,18 @@ pub(super) use b42_process_local::ProcessLocal;
 pub(super) use b45_counter_restarts::Counter;
 pub(super) use b48_reset_on_start::ResetOnStart;
 pub(super) use b49_ambiguous_release::Counts;
+pub(super) use exhibit::exhibit;
 pub(super) use held::Held;
 pub(super) use quorum::{Quorum, Vote};
 pub(super) use site::Site;
 pub(super) use sweep::Sweep;
 
-use super::{BoxError, DynSubject, Host, NotOffered, Observed, Promises, Row, Subject, boxed};
+use super::{BoxError, Host, NotOffered, Observed, Promises, Row};
 use crate::{
     backend::View,
     vocabulary::{Mode, Stored},
 };
-use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 /// All specimens, sorted by id.
 pub const SPECIMENS: &[&[Row]] = &[
@@ -291,11 +293,6 @@ pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
     }
 }
 
-/// Makes a subject of a specimen.
-pub(super) fn exhibit<P: SoundLock>(specimen: impl Specimen<P>) -> Box<dyn DynSubject> {
-    boxed(Exhibit(Arc::new(specimen), PhantomData))
-}
-
 /// A correct lock with a name and promises.
 pub(super) struct Right(pub(super) &'static str, pub(super) Promises);
 
@@ -306,108 +303,5 @@ impl<P: SoundLock> Specimen<P> for Right {
 
     fn promises(&self) -> Promises {
         self.1
-    }
-}
-
-/// A specimen as a subject.
-struct Exhibit<S, P>(Arc<S>, PhantomData<fn() -> P>);
-
-/// A grant of a specimen.
-struct Guard<S: Specimen<P>, P: SoundLock> {
-    specimen: Arc<S>,
-    place: P,
-    held: Held,
-    released: bool,
-}
-
-impl<S: Specimen<P>, P: SoundLock> Drop for Guard<S, P> {
-    fn drop(&mut self) {
-        if !self.released {
-            self.specimen.dropped(&self.place, &self.held);
-        }
-    }
-}
-
-impl<S: Specimen<P>, P: SoundLock> Exhibit<S, P> {
-    fn guard(&self, place: &P, held: Held) -> Guard<S, P> {
-        Guard {
-            specimen: Arc::clone(&self.0),
-            place: place.clone(),
-            held,
-            released: false,
-        }
-    }
-}
-
-impl<S: Specimen<P>, P: SoundLock> Subject for Exhibit<S, P> {
-    type Lock = P;
-    type Grant = Guard<S, P>;
-
-    fn name(&self) -> &'static str {
-        self.0.id()
-    }
-
-    fn promises(&self) -> Promises {
-        self.0.promises()
-    }
-
-    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<P, BoxError> {
-        self.0.open(host, key, lease).await
-    }
-
-    fn of_task(&self, place: &P) -> Option<P> {
-        self.0.is_per_task().then(|| place.of_task())
-    }
-
-    async fn try_lock(&self, place: &P) -> Result<Option<Self::Grant>, BoxError> {
-        self.try_mode(place, Mode::Exclusive).await
-    }
-
-    async fn try_mode(&self, place: &P, mode: Mode) -> Result<Option<Self::Grant>, BoxError> {
-        let held = self.0.take(place, mode).await?;
-        Ok(held.map(|held| self.guard(place, held)))
-    }
-
-    async fn lock_timeout(
-        &self,
-        place: &P,
-        wait: Duration,
-    ) -> Result<Option<Self::Grant>, BoxError> {
-        let held = self.0.wait(place, wait).await?;
-        Ok(held.map(|held| self.guard(place, held)))
-    }
-
-    async fn extend(&self, place: &P, guard: &Self::Grant) -> Result<bool, BoxError> {
-        self.0.extend(place, &guard.held).await
-    }
-
-    async fn release(&self, place: &P, mut guard: Self::Grant) -> Result<bool, BoxError> {
-        guard.released = true;
-        self.0.release(place, &guard.held).await
-    }
-
-    fn deadline(&self, guard: &Self::Grant) -> Option<Duration> {
-        let promised = self.0.promises().deadline;
-        promised.then(|| self.0.deadline(&guard.place, &guard.held))
-    }
-
-    async fn lost(&self, guard: &Self::Grant) {
-        guard.held.lost().await;
-    }
-
-    fn fencing_token(&self, guard: &Self::Grant) -> Option<u64> {
-        guard.held.number
-    }
-
-    fn fences_reads(&self) -> bool {
-        self.0.fences_reads()
-    }
-
-    fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        self.0.observe(view, key)
-    }
-
-    fn outlasts(&self, key: &[u8]) -> bool {
-        self.0.outlasts(key)
     }
 }

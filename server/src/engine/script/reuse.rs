@@ -2,19 +2,11 @@
 //!
 //! Most scripts only read the elements of KEYS and ARGV. For those, the two tables can be reused,
 //! because the script can neither change nor keep them. Most scripts assign only to locals, and
-//! need no read-only tables around the globals.
+//! need no read-only tables around the globals. A script may declare local functions outside of parentheses and braces:
+//! their statements are then analysed like those around them.
 
 /// Texts that make the analysis impossible.
-const UNCLEAR: &[&[u8]] = &[
-    b"_G",
-    b"load",
-    b"function",
-    b"[[",
-    b"[=",
-    b"\\",
-    b"__CALL",
-    b"__PCALL",
-];
+const UNCLEAR: &[&[u8]] = &[b"_G", b"load", b"[[", b"[=", b"\\", b"__CALL", b"__PCALL"];
 /// Size of a text in bytes up to which a script without loops needs little memory.
 const SMALL_BYTES_MAX: usize = 16 * 1024;
 /// Words of loops and functions: code that may run more than once.
@@ -64,6 +56,7 @@ pub(crate) fn assigns_only_locals(body: &[u8]) -> bool {
         match token {
             b"{" => braces += 1,
             b"}" => braces = braces.saturating_sub(1),
+            b"function" if previous != b"local" => return false,
             // The second character of `~=`, `<=` or `>=`.
             b"=" if matches!(previous, b"~" | b"<" | b">") => {}
             b"=" if !declares && braces == 0 => return false,
@@ -88,6 +81,7 @@ pub(crate) fn only_reads_arguments(body: &[u8]) -> bool {
         match token {
             b"(" | b"{" => depth += 1,
             b")" | b"}" => depth -= 1,
+            b"function" if previous != b"local" || depth != 0 => return false,
             b"KEYS" | b"ARGV" => {
                 let is_list = previous == b",";
                 let is_expression = previous.len() == 1
@@ -229,6 +223,9 @@ mod tests {
             "return KEYS[1]:upper()",
             "-- Moves KEYS to ARGV = 'them\nreturn KEYS[1] -- KEYS\n",
             "return '--' .. KEYS[1]",
+            "local function f(a, b) return a .. ARGV[1] end return f(KEYS[1])",
+            "local function f() local function g() return KEYS[1] end return g() end return f()",
+            "-- a function of KEYS\nreturn 'function' .. KEYS[1]",
         ] {
             assert!(only_reads_arguments(body.as_bytes()), "{body}");
         }
@@ -257,6 +254,16 @@ mod tests {
             "x = 'a' KEYS[1] = 1",
             "local a = 1; KEYS[1] = 2",
             "local a = {} KEYS[1] = 1",
+            "local function f() KEYS[1] = 1 end",
+            "local function f() local a a, KEYS[1] = 1, 2 end",
+            "local function f(KEYS) KEYS[1] = 1 end",
+            "local function f(a, KEYS) KEYS[1] = 1 end",
+            "local function KEYS() end",
+            "local function f() return KEYS end",
+            "local f = function() local a a, KEYS[1] = 1, 2 end",
+            "function f() return KEYS[1] end",
+            "pcall(function() return KEYS[1] end)",
+            "(function() local function f() local a a, KEYS[1], a = 1, 2, 3 end end)()",
         ] {
             assert!(!only_reads_arguments(body.as_bytes()), "{body}");
         }
@@ -307,6 +314,8 @@ mod tests {
             "-- x = 1\nreturn {ok = 'x = 1'}",
             "if redis.replicate_commands then\n  redis.replicate_commands()\nend",
             "return table.concat(KEYS, unpack(ARGV))",
+            "local function f() end",
+            "local function f(a, ...) local b = a if b == 1 then return f(...) end end return f(1)",
         ] {
             assert!(assigns_only_locals(body.as_bytes()), "{body}");
         }
@@ -330,8 +339,16 @@ mod tests {
             "KEYS = {}",
             "x, y = 1, 2",
             "_G.x = 1",
-            "local function f() end",
             "for k in pairs({}) do k = 1 end",
+            "function f() end",
+            "local function f() x = 1 end",
+            "local function f(x) x = 1 end",
+            "local function f(a, x) x = 1 end",
+            "local function f(redis) return redis end",
+            "local function f() redis.call = 1 end",
+            "local t = {} function t.f() end",
+            "local f = function() end",
+            "f(function() local x = 1 end)",
         ] {
             assert!(!assigns_only_locals(body.as_bytes()), "{body}");
         }

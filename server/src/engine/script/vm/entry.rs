@@ -111,7 +111,11 @@ impl Entries {
                 4 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, limit)),
                 5 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, arg(4)?, limit)),
                 _ => {
-                    let rest: Variadic<_> = (0..count).map(arg).collect::<mlua::Result<_>>()?;
+                    // The strings are made before the limit is on.
+                    let text = |index: usize| {
+                        lua.create_string(request.arg(first_key + index).unwrap_or_default())
+                    };
+                    let rest: Variadic<_> = (0..count).map(text).collect::<mlua::Result<_>>()?;
                     lua.set_memory_limit(limit.0.unwrap_or(0))?;
                     entry.call((function, rest))
                 }

@@ -13,7 +13,7 @@ pub(super) async fn set(site: &Site, token: &str) -> Result<u64, BoxError> {
 }
 
 /// Draws the next fencing token, whether or not the client holds the lock.
-pub(super) async fn draw(site: &Site) -> Result<u64, BoxError> {
+pub(super) async fn next_token(site: &Site) -> Result<u64, BoxError> {
     site.ask(&["INCR", &counter(site)]).await
 }
 
@@ -32,5 +32,5 @@ pub(super) async fn acquire(site: &Site) -> Result<Option<Held>, BoxError> {
         return Err(Refusal::Lost.into());
     }
     sweep.done();
-    Ok((number > 0).then(|| Held::until(token, until).numbered(number)))
+    Ok((number > 0).then(|| Held::until(token, until).with_fencing_token(number)))
 }

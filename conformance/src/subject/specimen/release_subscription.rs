@@ -10,9 +10,9 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
 redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[1] .. ':free', 1) return 1";
 
 /// A subscription; dropping it unsubscribes.
-pub(super) struct Ear(Listener);
+pub(super) struct ReleaseSubscription(Listener);
 
-impl Ear {
+impl ReleaseSubscription {
     /// Subscribes.
     pub(super) async fn open(site: &Site) -> Result<Self, BoxError> {
         let channel = format!("{}:free", site.key);
