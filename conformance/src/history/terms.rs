@@ -1,25 +1,25 @@
-//! What a lock promised that decides how it is judged, and how slow the world was without any fault.
+//! Promises of a lock that decide how checkers judge it, and the latency of the network without faults.
 
 use std::time::Duration;
 
-/// The terms on which a run is judged. Nobody is judged by a promise that was not made.
+/// Terms on which checkers judge a run. They do not judge a lock by a promise that it does not make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// A message takes at most so long, faults aside.
+    /// Longest time that a message takes, without faults.
     pub latency: Duration,
-    /// For how long the machine itself was not there: added to whatever is timed.
+    /// Time for which the machine did not run the suite. Checkers add it to every time bound.
     pub slack: Duration,
-    /// It waits by itself, and no longer than it was asked to.
+    /// The lock waits by itself, and no longer than the caller asks.
     pub waits: bool,
-    /// Within which time a waiter that can be reached takes a free lock.
+    /// Time within which a reachable waiter acquires a free lock; `None` if the lock does not promise one.
     pub wake: Option<Duration>,
-    /// Where nothing is wrong every call has an answer.
+    /// Without faults every call returns an answer and no error.
     pub answers: bool,
-    /// A release tells those who wait, at once.
+    /// A release wakes waiters at once, and waiters know when a lease ends.
     pub tells: bool,
-    /// A subscription, and the task behind it, may outlive the last waiter by so much.
+    /// Time by which a subscription, and the task behind it, may outlive the last waiter.
     pub linger: Duration,
-    /// By how much a lease may be shorter than the longest that the lock makes of it.
+    /// Difference between the longest and the shortest lease that the lock makes of the requested one.
     pub lease_spread: Duration,
     /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
     pub poll: Option<Duration>,
@@ -27,29 +27,29 @@ pub struct Terms {
     pub retry: Duration,
     /// Longest time for which a waiter that stopped asking keeps its place in the queue.
     pub skip: Duration,
-    /// A grant that is given back keeps others out until so much time has passed since it was asked for.
+    /// Time from the request for a grant during which the grant keeps other clients out, even after its release.
     pub hold: Duration,
-    /// Whoever asked first is granted first.
+    /// The lock is granted in queue order.
     pub fair: bool,
-    /// Readers who come later make way for a writer that waits.
+    /// Readers that ask later than a waiting writer wait for this writer.
     pub prefers_writers: bool,
-    /// Leases are extended in the background.
+    /// The lock extends leases in the background.
     pub renews: bool,
-    /// A holder is told of the loss of its grant, by its deadline.
+    /// The lock reports the loss of a grant to its holder, by the deadline.
     pub signals: bool,
-    /// It is told at once when others take its grant away at the server.
+    /// The lock reports the loss at once if another client removes the grant from the server.
     pub notices: bool,
-    /// It is nothing before somebody has set it up.
+    /// The lock must be set up before its first use.
     pub set_up: bool,
-    /// A counter ends a lease after it has let the first one in, and then begins anew.
+    /// A counter starts again at zero one lease after its first admission.
     pub anew: bool,
 }
 
-/// Timers fire and keys expire in whole milliseconds.
+/// Timers fire, and keys expire, in whole milliseconds.
 const TIMING_TOLERANCE: Duration = Duration::from_millis(2);
 
 impl Terms {
-    /// Nothing is promised, and messages take no time.
+    /// Terms of a lock that promises nothing, with messages that take no time.
     pub const NONE: Self = Self {
         latency: Duration::ZERO,
         slack: Duration::ZERO,
@@ -72,13 +72,14 @@ impl Terms {
         anew: false,
     };
 
-    /// How late something may be seen that is on time.
+    /// Delay with which an event still counts as on time.
     #[must_use]
     pub fn timing_tolerance(&self) -> Duration {
         TIMING_TOLERANCE + self.slack
     }
 
-    /// For how long a release may leave a lock taken, as the clocks of client and server measure it.
+    /// Longest time for which a released grant may keep the lock taken, measured with the drift of client and server
+    /// clocks.
     #[must_use]
     pub fn longest_hold(&self) -> Duration {
         if self.hold == Duration::ZERO {
@@ -87,7 +88,7 @@ impl Terms {
         self.hold + self.hold / 50 + self.timing_tolerance()
     }
 
-    /// The longest time that so many requests take with their replies, one after the other.
+    /// Longest time that `count` requests with their replies take, one after the other.
     #[must_use]
     pub fn round_trips(&self, count: u32) -> Duration {
         self.latency * 2 * count + self.timing_tolerance()
