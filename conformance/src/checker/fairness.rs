@@ -83,7 +83,7 @@ fn is_exclusive(it: &Operation) -> bool {
     it.call.mode().is_some_and(|mode| mode.is_exclusive())
 }
 
-/// Counterexample: a client that called after a waiter must have had its place, and was granted the lock before this
+/// Counterexample: a client called when a waiter must already have had its place, and was granted the lock before this
 /// waiter. If the lock prefers writers, the waiter is a writer and the other client a reader.
 fn passed_by(history: &Reading<'_>) -> Option<Witness> {
     let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);

@@ -1,12 +1,13 @@
 //! P3, fencing: if one grant was reported before another was asked for, its fencing token is lower. A holder that
 //! acquires again what it holds gets the same token.
 //!
-//! Grants that were asked for at the same time are in no order, whatever the order of their replies. If one server
-//! stores their tokens, however, the grants are ordered as the server stored them; a lock that takes the fencing token
-//! before the grant breaks this order. A holder whose deadline has passed cannot know if the server still stores its
-//! grant. If it acquires the lock again, it may get the same token or a higher one. The same holds for a holder that
-//! learns of the loss by acquiring again. Holders that share the lock exclude each other from nothing, so their tokens
-//! have no order.
+//! Grants that were asked for at the same time are in no order, whatever the order of their replies. But if a single
+//! server stores their tokens, it grants them in the order in which it stores them. A lock that takes the fencing token
+//! before the grant breaks this order.
+//!
+//! A holder whose deadline has passed cannot know if the server still stores its grant. If it acquires the lock again,
+//! it may get the same token or a higher one. The same holds for a holder that learns of the loss by acquiring again.
+//! Holders that share the lock do not exclude each other, so their tokens have no order among themselves.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{

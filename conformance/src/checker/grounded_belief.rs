@@ -56,7 +56,7 @@ struct Wanted<'a> {
 struct Record<'a> {
     /// States of each node, in order of time.
     nodes: Vec<Vec<State<'a>>>,
-    /// Masters, each with the time of its promotion; node 0 alone if there are no replicas.
+    /// Masters, each with the moment from which it was the master. The first master is node 0.
     masters: Vec<(Moment, u8)>,
     topology: Topology,
     reentrant: bool,

@@ -43,8 +43,7 @@ impl Checker for LostReply {
         });
         let ghosts = cuts.filter_map(|(at, host, node)| {
             let (asker, ghost) = ghost(operations, tokens, host, at)?;
-            // If there were two cuts, the second may have hit the retry, provided that both hit connections to the same
-            // node.
+            // If two cuts struck connections to the same node, the second one may have hit the retry.
             let alone = breaks(history, host, node, asker.asked.at, at.at) <= 1
                 || !history.accepts(Excuse::SecondCut);
             alone.then_some((at, asker, ghost))
@@ -184,7 +183,7 @@ fn delayed(
     let stands = ghost.stood(Moment::at(by)) && ghost.from.at <= from.at;
     let waits =
         stands && by < retry.ended.at && fault_intervals.heard_everywhere(host, after_the_cut, by);
-    // The lock refuses a call that does not wait at once. If the call began late enough, the lock must not refuse it.
+    // A call that does not wait is refused at once. If it began late enough, the lock must not refuse it.
     let late = cut.at + trips(history) <= retry.asked.at;
     let refused = matches!(
         retry.outcome,

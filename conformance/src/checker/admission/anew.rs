@@ -1,6 +1,6 @@
-//! Counters that start again at zero. Clients do not learn of rounds, but of places. Each round lasts for the lease of
-//! its place 1. So if a client learns that places are taken, other clients must have taken them within such a time. Two
-//! clients with the same place belong to two rounds.
+//! Counters that start again at zero. Clients do not learn of rounds, but of places. Each round lasts for one lease,
+//! counted from its place 1. So if a client learns that places are taken, other clients must have taken them within
+//! such a time. Two clients with the same place belong to two rounds.
 
 use super::{Asked, Told, Witness, forgotten, witness};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 use std::{collections::BTreeSet, time::Duration};
 
 /// Judges a counter that starts again at zero one lease after its first admission. If a fault changes the clock of a
-/// server, the checker finds nothing.
+/// server, this check finds nothing.
 pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Option<Witness> {
     let over = history.entries.last().map_or(Duration::ZERO, |it| it.at);
     let clock = [FaultEffect::ServerClock]; // the host does not matter: the clock of a server concerns all clients

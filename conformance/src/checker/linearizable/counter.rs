@@ -95,8 +95,8 @@ impl Counter {
         counter
     }
 
-    /// Records a call that asked for admission. Each name is one operation: from its first call with an answer or an
-    /// unknown outcome until the first call that tells it that it is admitted.
+    /// Records a call that asked for admission. Each name is one operation: from its first call that was not refused
+    /// until the first call that reports its admission.
     fn admits(
         &mut self,
         names: &mut BTreeMap<OpId, usize>,
