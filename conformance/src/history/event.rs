@@ -192,11 +192,11 @@ pub enum What {
         /// The error that the caller received.
         error: String,
     },
-    /// A held grant changed its deadline by itself, for instance through its watchdog.
+    /// The deadline of a held grant changed without a call, for instance because its watchdog renewed the lease.
     Deadline {
         /// The grant.
         grant: OpId,
-        /// The new deadline in true time.
+        /// The new deadline in true time; `None` if the guard says that the grant is lost.
         deadline: Option<Duration>,
     },
     /// The lock reported to the holder that its grant is lost.
@@ -289,9 +289,9 @@ pub enum What {
     },
     /// A request of an access arrived at the resource.
     Resource {
-        /// The grant that it names.
+        /// The grant that the message names.
         grant: OpId,
-        /// The fencing token that it carries.
+        /// The fencing token that the message carries.
         fence: Option<u64>,
         /// Whether it reads or writes.
         access: Access,

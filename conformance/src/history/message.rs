@@ -15,10 +15,10 @@ pub struct Message {
     pub node: u8,
     /// The direction, to the server or to the client.
     pub direction: Direction,
-    /// True time of its sending.
+    /// True time at which the message was sent.
     pub sent: Duration,
-    /// True time of its arrival; `None` if it never arrived.
+    /// True time at which the message arrived; `None` if it never arrived.
     pub arrived: Option<Duration>,
-    /// Its first bytes.
+    /// First bytes of the message.
     pub head: Vec<u8>,
 }

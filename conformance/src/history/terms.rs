@@ -45,11 +45,11 @@ pub struct Terms {
     pub anew: bool,
 }
 
-/// Timers fire and keys expire in whole milliseconds.
+/// Timers fire, and keys expire, in whole milliseconds.
 const TIMING_TOLERANCE: Duration = Duration::from_millis(2);
 
 impl Terms {
-    /// Nothing is promised, and messages take no time.
+    /// Terms of a lock that promises nothing, with messages that take no time.
     pub const NONE: Self = Self {
         latency: Duration::ZERO,
         slack: Duration::ZERO,
