@@ -4,7 +4,12 @@
 //! Run it: `cargo run -p redouble-lock --example axum`. It calls the service without a socket, on the test double. A real service
 //! passes `router(shop)` to `axum::serve`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    clippy::print_stdout,
+    reason = "an example shows what it does"
+)]
 
 use axum::{
     Router,
