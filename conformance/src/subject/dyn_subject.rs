@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// A [`Subject`] as a trait object, so that subjects of different types fit into one list.
+/// A [`Subject`](super::Subject) as a trait object, so that subjects of different types fit into one list.
 pub trait DynSubject: Send + Sync {
     /// Name in lists and reports.
     fn name(&self) -> &'static str;
@@ -69,36 +69,36 @@ pub trait DynSubject: Send + Sync {
 /// A grant; `None` if the lock was not granted.
 pub type Granted = Result<Option<Arc<dyn AnyGrant>>, BoxError>;
 
-/// The lock object of a [`DynSubject`]: see [`Subject`] for what the methods do.
+/// The lock object of a [`DynSubject`]: see [`Subject`](super::Subject) for what the methods do.
 pub trait AnyLock: Send + Sync {
-    /// [`Subject::of_task`].
+    /// [`Subject::of_task`](super::Subject::of_task).
     fn of_task(&self) -> Option<Arc<dyn AnyLock>>;
-    /// [`Subject::try_mode`].
+    /// [`Subject::try_mode`](super::Subject::try_mode).
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted>;
-    /// [`Subject::lock_mode`].
+    /// [`Subject::lock_mode`](super::Subject::lock_mode).
     fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted>;
-    /// [`Subject::set_up`].
+    /// [`Subject::set_up`](super::Subject::set_up).
     fn set_up(&self) -> Later<'_, Result<bool, BoxError>>;
-    /// [`Subject::admit_as`].
+    /// [`Subject::admit_as`](super::Subject::admit_as).
     fn admit_as(&self, name: OpId) -> Later<'_, Result<Counted, BoxError>>;
-    /// [`Subject::count_one`].
+    /// [`Subject::count_one`](super::Subject::count_one).
     fn count_one(&self) -> Later<'_, Result<Counted, BoxError>>;
-    /// [`Subject::await_zero`].
+    /// [`Subject::await_zero`](super::Subject::await_zero).
     fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>>;
 }
 
-/// A grant of a [`DynSubject`]: see [`Subject`] for what the methods do.
+/// A grant of a [`DynSubject`]: see [`Subject`](super::Subject) for what the methods do.
 pub trait AnyGrant: Send + Sync {
-    /// [`Subject::extend`].
+    /// [`Subject::extend`](super::Subject::extend).
     fn extend(&self) -> Later<'_, Result<bool, BoxError>>;
-    /// [`Subject::release`]; the caller must hold the only reference to the grant.
+    /// [`Subject::release`](super::Subject::release); the caller must hold the only reference to the grant.
     fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>>;
-    /// [`Subject::deadline`].
+    /// [`Subject::deadline`](super::Subject::deadline).
     fn deadline(&self) -> Option<Duration>;
-    /// [`Subject::lost`].
+    /// [`Subject::lost`](super::Subject::lost).
     fn lost(&self) -> Later<'_, ()>;
-    /// [`Subject::fencing_token`].
+    /// [`Subject::fencing_token`](super::Subject::fencing_token).
     fn fencing_token(&self) -> Option<u64>;
-    /// [`Subject::token`].
+    /// [`Subject::token`](super::Subject::token).
     fn token(&self) -> Option<Token>;
 }
