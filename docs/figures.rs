@@ -188,6 +188,37 @@ fn handover(handover: &Value) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
+/// The locks of other languages beside ours: a line for each lock and shape, with the median of each figure over the rounds.
+fn foreign(foreign: &Value) -> Result<String, Box<dyn Error>> {
+    let mut text = machine(foreign);
+    text.push_str(
+        "| clients x tasks | lock | cycles per second | commands | requests | Redis's time | acquire p50 | acquire p99 | fairness |\n\
+         |--:|---|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for row in list(foreign, "rows")? {
+        let rounds = list(row, "rounds")?;
+        let of = |name: &str| -> Result<f64, Box<dyn Error>> {
+            let all: Vec<Value> = rounds.iter().map(|round| round[name].clone()).collect();
+            Ok(middle(&Value::from(all)).ok_or_else(|| format!("no {name}"))?)
+        };
+        writeln!(
+            text,
+            "| {} x {} | {} | {:.0} | {:.1} | {:.1} | {:.0} us | {} | {} | {:.2} |",
+            row["clients"],
+            row["tasks"],
+            row["lock"].as_str().unwrap_or_default(),
+            of("cycles_per_second")?,
+            of("commands_per_cycle")?,
+            of("requests_per_cycle")?,
+            of("server_us_per_cycle")?,
+            duration(of("acquire_p50_us")? / 1e6),
+            duration(of("acquire_p99_us")? / 1e6),
+            of("fairness")?,
+        )?;
+    }
+    Ok(text)
+}
+
 fn scenarios(scenarios: &Value) -> Result<String, Box<dyn Error>> {
     let mut text = machine(scenarios);
     text.push_str("| scenarios | per core-second | to reach |\n|---|--:|--:|\n");
@@ -283,6 +314,7 @@ fn measured_figures_come_from_json() -> Test {
         "handover",
         &handover(&read(&root, "handover.json")?)?,
     )?;
+    part(&page, "foreign", &foreign(&read(&root, "foreign.json")?)?)?;
     part(&page, "scenarios", &scenarios(&played)?)?;
     part(
         &root.join("README.md"),

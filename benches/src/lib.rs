@@ -7,6 +7,7 @@
 pub mod arithmetic;
 pub mod client;
 pub mod floor;
+pub mod foreign;
 pub mod handover;
 pub mod in_process;
 pub mod load;

@@ -11,10 +11,10 @@ use redouble_conformance::{
 use redouble_conformance::{simulation::RunError, subject::Plain};
 use std::{sync::Arc, time::Duration};
 
-/// A lock that every client gets at once, whose grants end in the background, as guards do.
+/// A lock that every client gets at once. A task in the background ends its grants, as with guards.
 struct Clinging(Arc<()>);
 
-/// Dropped, it starts a task that has another one.
+/// A grant. Its drop starts a task, which drops another grant, until `more` is 0.
 struct Grant {
     host: Host,
     kept: Arc<()>,
@@ -65,7 +65,8 @@ impl Subject for Clinging {
     }
 }
 
-/// Tasks that start others when they are dropped once kept their world, and it kept them.
+/// If tasks start other tasks when they are dropped, they must not keep the state of the run alive, nor be kept alive
+/// by it.
 #[test]
 fn the_world_of_a_run_ends_with_it() {
     let kept = Arc::new(());
@@ -79,14 +80,14 @@ fn the_world_of_a_run_ends_with_it() {
     }
 }
 
-/// How many threads and open files there are.
+/// Returns the numbers of threads and of open files.
 #[cfg(unix)]
 fn open() -> [usize; 2] {
     let count = |folder| std::fs::read_dir(folder).map_or(0, Iterator::count);
     ["/proc/self/task", "/proc/self/fd"].map(count)
 }
 
-/// In their plain form processes have runtimes and sockets as well.
+/// In the plain form processes have runtimes and sockets as well.
 #[cfg(unix)]
 #[test]
 fn so_does_that_of_a_plain_one() {

@@ -1,4 +1,4 @@
-//! `redouble-check` as its users start it.
+//! The program `redouble-check`, as its users start it.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails")]
 
@@ -33,7 +33,7 @@ impl Folder {
         program(self.0.path(), args, "")
     }
 
-    /// Judges with reports that are kept in the folder.
+    /// Runs the program with reports that it writes to the folder.
     fn judge(&self, args: &[&str]) -> Output {
         let reports = [
             "--report",
@@ -57,7 +57,7 @@ fn program(folder: &Path, args: &[&str], input: &str) -> Output {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // A program that has no use for its input may have ended.
+    // A program that does not read its input may have ended.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     child.wait_with_output().unwrap()
@@ -189,7 +189,7 @@ fn locks_are_chosen_by_patterns_and_the_verdicts_decide_the_exit_code() {
     assert!(canary["counterexamples"][0]["events"].as_u64().unwrap() <= 8);
 }
 
-/// The names of elements that are opened and not closed, or the other way round, are mistakes.
+/// Returns the names of all elements. Fails if an element is not closed, or closed without being opened.
 fn elements(xml: &str) -> Vec<&str> {
     let (mut open, mut all) = (Vec::new(), Vec::new());
     for piece in xml.split('<').skip(2) {
@@ -263,7 +263,7 @@ fn shards_share_the_seeds_and_few_seeds_decide_nothing() {
         runs += folder.json()["subjects"][0]["runs"].as_u64().unwrap();
     }
     assert_eq!(runs, 31);
-    // What only shows under a pause does not without: that is no wrong verdict, but an open one.
+    // A mistake that shows only under a pause does not show under this fault. The verdict is open, not wrong.
     let output = folder.judge(&["--lock", "canary", "--fault", "wall-clock", "--seeds", "8"]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     assert!(text(&output).contains("..  canary"), "{}", text(&output));
@@ -296,7 +296,7 @@ fn a_counterexample_is_saved_and_replayed_from_its_file_and_from_a_pipe() {
         &folder.read("canary-P5.json"),
     );
     assert_eq!(text(&piped), told);
-    // A sound lock bears the same scenario.
+    // A sound lock keeps its promises in the same scenario.
     let output = folder.start(&["replay", "canary-P5.json", "--lock", "mutex"]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     let output = folder.start(&[
@@ -432,7 +432,7 @@ fn what_cannot_run_says_why_and_ends_with_2() {
     );
 }
 
-/// The percentiles of a latency in the results of a bench: as many as there should be, in order.
+/// Checks the percentiles of a latency in the results of a bench: their number and their order.
 fn assert_ordered(latency: &Value, count: u64) {
     assert_eq!(latency["count"], count, "{latency}");
     let times: Vec<u64> = ["p50", "p99", "p99_9", "max"]
@@ -452,10 +452,10 @@ fn assert_ordered(latency: &Value, count: u64) {
     assert_eq!(points.last(), Some(&(1.0, times[3])));
 }
 
-/// What holds of any measurement of a lock, however fast it was.
+/// Checks facts that are true of any measurement of a lock, however fast it was.
 fn assert_adds_up(lock: &Value, clients: usize) {
     let number = |name: &str| lock[name].as_u64().unwrap();
-    let of_clients = lock["cycles_of_clients"].as_array().unwrap();
+    let of_clients = lock["cycles_of_callers"].as_array().unwrap();
     assert_eq!(of_clients.len(), clients);
     let cycles: u64 = of_clients.iter().map(|it| it.as_u64().unwrap()).sum();
     assert!(cycles > 0 && cycles == number("cycles"), "{lock}");
@@ -547,8 +547,8 @@ fn an_open_loop_begins_as_many_cycles_as_it_was_told() {
     let output = folder.start(&[
         "bench",
         "--clients",
-        "2",
-        "--keys",
+        "1",
+        "--tasks",
         "2",
         "--hold",
         "1us",
@@ -561,11 +561,11 @@ fn an_open_loop_begins_as_many_cycles_as_it_was_told() {
     ]);
     assert_eq!(code(&output), 0, "{}", text(&output));
     let json = folder.json();
-    assert_eq!((&json["loop"], &json["keys"]), (&"open".into(), &2.into()));
+    assert_eq!((&json["loop"], &json["tasks"]), (&"open".into(), &2.into()));
     let lock = &json["locks"][0];
     assert_adds_up(lock, 2);
     let begun = lock["asked"].as_u64().unwrap() + lock["unserved"].as_u64().unwrap();
-    // The rate times how long it ran, rounded up per client.
+    // The rate times the duration, rounded up per client.
     let due = 50.0 * lock["seconds"].as_f64().unwrap().min(0.5);
     assert!(
         (begun as f64 - due).abs() <= 2.0,
@@ -576,7 +576,7 @@ fn an_open_loop_begins_as_many_cycles_as_it_was_told() {
 #[test]
 fn a_lock_that_two_hold_at_once_is_no_lock_however_fast() {
     let folder = Folder::new();
-    // A mutex of the process, and each client is one of its own.
+    // A mutex inside the process, with each client in a process of its own.
     let output = folder.start(&[
         "bench",
         "--lock",
@@ -596,7 +596,7 @@ fn a_lock_that_two_hold_at_once_is_no_lock_however_fast() {
     );
 }
 
-/// The words behind `redouble-check`, in the code of the README and the book.
+/// Returns the arguments of each call of `redouble-check` in the code of the README and of the book.
 fn documented() -> Vec<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs/src")]);

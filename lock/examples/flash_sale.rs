@@ -1,7 +1,7 @@
 //! A flash sale: one order for each user and product, however many devices and workers there are.
 //!
-//! Every device of a user sends its order to some worker; the workers share nothing but Redis and the
-//! table of orders. Whoever has the lock looks whether there is an order, and makes one if not.
+//! Every device of a user sends its order to one of the workers. The workers share only Redis and the
+//! table of orders. The worker that holds the lock checks whether there is an order, and adds one if not.
 //!
 //! Run it: `cargo run -p redouble-lock --example flash_sale`
 
@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// What is left of the database: orders by user and product, without any constraint.
+/// Stand-in for the database: orders by user and product, without any constraint.
 #[derive(Default)]
 struct Orders(Mutex<BTreeMap<(u32, u32), Vec<String>>>);
 
@@ -40,7 +40,7 @@ impl Orders {
     }
 }
 
-/// Takes an order. True if this device's is the one that counts.
+/// Takes an order. Returns true if the order of this device is the one that counts.
 async fn order(
     locks: &LockManager,
     orders: &Orders,
@@ -55,14 +55,14 @@ async fn order(
             if orders.has(user, product) {
                 return false;
             }
-            tokio::time::sleep(Duration::from_millis(2)).await; // the database takes its time
+            tokio::time::sleep(Duration::from_millis(2)).await; // the time of the database
             orders.insert(user, product, device);
             true
         })
         .await?;
     match guard.release().await {
         Release::Released => {}
-        outcome => eprintln!("ordered, but the lock was not ours to the end: {outcome:?}"),
+        outcome => eprintln!("ordered, but the lock was not held to the end: {outcome:?}"),
     }
     Ok(made)
 }

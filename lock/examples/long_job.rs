@@ -1,5 +1,5 @@
-//! A job that outlives its lease: the watchdog extends it for as long as the holder lives, and nobody has to
-//! wait for longer than one lease when it dies.
+//! A job that outlives its lease: the watchdog extends it for as long as the holder lives. If the holder
+//! crashes, the other clients wait for one lease at most.
 //!
 //! Run it: `cargo run -p redouble-lock --example long_job`
 
@@ -27,21 +27,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let guard = job.lock().await?;
     guard.run(tokio::time::sleep(LEASE * 3)).await?; // three times its lease
-    assert!(job.try_lock().await.is_err(), "nobody came in between");
+    assert!(
+        job.try_lock().await.is_err(),
+        "no other client acquired the lock"
+    );
     assert_eq!(guard.release().await, Release::Released);
-    println!("worked for three leases, and was alone");
+    println!("the holder worked for three leases, and no other client got the lock");
 
-    // A holder that dies without a word: its process is gone, and with it the watchdog.
-    let mortal = locks.mutex("job:nightly").lease(LEASE).build()?;
-    std::mem::forget(mortal.lock().await?);
+    // A holder whose process crashes: its watchdog is gone too.
+    let crashing = locks.mutex("job:nightly").lease(LEASE).build()?;
+    std::mem::forget(crashing.lock().await?);
     let begun = std::time::Instant::now();
     let successor = job.lock().await?;
     println!(
-        "the successor had it after {:?}; the lease is {LEASE:?}",
+        "the next holder got the lock after {:?}; the lease is {LEASE:?}",
         begun.elapsed()
     );
 
-    // Redis falls silent: the holder is told by its own deadline, and its work ends.
+    // Redis does not reply any more: the holder learns of the loss by its own deadline, and its work stops.
     let _pause = server.pause();
     let outcome = successor.run(std::future::pending::<()>()).await;
     assert!(outcome.is_err_and(|error| error.is_lost()));

@@ -1,4 +1,4 @@
-//! Red packets: the first hundred get one. No lock at all: the order of arrival at Redis decides.
+//! Red packets: the first hundred guests get one. This needs no lock: the order of arrival at Redis decides.
 //!
 //! Run it: `cargo run -p redouble-lock --example red_packets`
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for guest in 0..250 {
         let packets = packets.clone();
         tasks.spawn(async move {
-            // By name, so that a guest who asks again after a lost reply is told the same place.
+            // By name, so that a guest that asks again after a lost reply gets the same place.
             packets.enter_as(format!("guest-{guest}")).await
         });
     }

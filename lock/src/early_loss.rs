@@ -11,7 +11,7 @@ use crate::{
 use std::sync::Arc;
 
 /// Ends a grant as soon as Redis no longer stores its lock.
-pub(crate) async fn watch(grant: Arc<Grant>) {
+pub(crate) async fn detect(grant: Arc<Grant>) {
     let mut failures = 0;
     while let LeaseState::HeldUntil(_) = grant.state() {
         tokio::select! {

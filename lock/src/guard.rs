@@ -55,9 +55,9 @@ impl Guard {
         let grant = &guard.grant;
         let first = lease.renew_at(deadline);
         let renewed = place.is_none_or(|place| place.take(grant, first).is_ok());
-        let watch = || Box::pin(early_loss::watch(Arc::clone(grant)));
-        let watched = !options.track_key || grant.env.spawn(watch()).is_ok();
-        if !renewed || !watched {
+        let detect = || Box::pin(early_loss::detect(Arc::clone(grant)));
+        let tracked = !options.track_key || grant.env.spawn(detect()).is_ok();
+        if !renewed || !tracked {
             let _ = guard.release().await;
             return Err(LockError::NoRuntime);
         }

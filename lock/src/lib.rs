@@ -26,11 +26,11 @@
 //!
 //! # Which lock
 //!
-//! * One server, one holder, and duplicate work is only a waste: [`Mutex`].
+//! * One server is enough, and duplicate work is only a waste: [`Mutex`].
 //! * Duplicate work does damage: a lock that is [`fenced`](LockBuilder::fenced), and a resource that follows the rule of [`FencingToken`].
-//! * One server may fail and the lock must not: [`Redlock`] on five independent servers.
-//! * Some waiters starve: [`FairMutex`].
-//! * Many may enter: [`Semaphore`] or [`RwLock`]; exactly the first N, and no lock at all: [`Admission`].
+//! * The lock must survive the failure of a server: [`Redlock`] on five independent servers.
+//! * No waiter may starve: [`FairMutex`].
+//! * Many clients may enter: [`Semaphore`] or [`RwLock`]. Only the first N clients may enter: [`Admission`], which is no lock.
 //!
 //! | kind | holders | round trips | nodes |
 //! |---|---|---|---|
@@ -38,25 +38,26 @@
 //! | [`FairMutex`] | one guard, in the order of arrival | 1 + 1 | 1 |
 //! | [`ReentrantMutex`], [`Owner`] | one *owner*, which may take the lock again | 1 + 1, and 1 for each inner level | 1 |
 //! | [`RwLock`] | one writer, or any number of readers | 1 + 1 | 1 |
-//! | [`Semaphore`] | as many as the permits are enough for | 1 + 1 | 1 |
+//! | [`Semaphore`] | guards of a limited number of permits | 1 + 1 | 1 |
 //! | [`MultiKeyMutex`] | one guard of each of several keys, all or none | 1 + 1 | 1 |
 //! | [`lock_all`] | one guard of each of several locks, of any kind and on any node | 1 + 1 for each | any |
 //! | [`RedlockMutex`] | one guard, granted by a majority of independent nodes | 1 + 1, to all nodes at once | N |
-//! | [`Admission`], [`Stock`] | not locks: they admit the first N clients, or hand out N things | 1 | 1 |
-//! | [`CountDownLatch`] | not a lock: it opens when N things are done | 1 | 1 |
+//! | [`Admission`], [`Stock`] | not locks: they admit the first N clients, or hand out N items | 1 | 1 |
+//! | [`CountDownLatch`] | not a lock: clients wait until N tasks are done | 1 | 1 |
 //!
-//! The round trips are those without contention, to take the lock and to give it back. A watchdog needs one more for each third of the
-//! lease. A client that waits needs one for each wake-up and at least one a second; a waiter of a fair lock that gives up, one more.
+//! The round trips are those without contention: to take the lock and to release it. A watchdog needs one more for each third of the
+//! lease. A waiting client needs one for each wake-up, and at least one a second. A waiting client that gives up needs one more, to leave
+//! the queue.
 //!
 //! # Guarantees
 //!
 //! *Holds* means: no two guards that exclude each other are valid at once. A replica is no independent node: it may be promoted without
-//! the key. [`replicas`](LockBuilder::replicas) makes that rarer and does not exclude it.
+//! the key. [`replicas`](LockBuilder::replicas) makes that rarer, but does not exclude it.
 //!
 //! | event | one node | Redlock on 2f + 1 nodes | with a resource that checks fencing tokens |
 //! |---|---|---|---|
 //! | messages are late, lost or repeated; connections break | holds; the lock may be hard to get | the same | accesses exclude each other too |
-//! | a client pauses or dies | holds; the lock is free when its lease ends | the same | the same |
+//! | a client pauses or crashes | holds; the lock is free when its lease ends | the same | the same |
 //! | work takes longer than the lease | the holder learns of the loss, or its watchdog extends the lease | the same | the same |
 //! | clocks run apart, within [`drift_ppm`](LockBuilder::drift_ppm) | holds | holds | holds |
 //! | the wall clock of a client jumps | holds | holds | holds |
@@ -66,51 +67,53 @@
 //!
 //! Each kind also promises that
 //!
-//! * **a dead holder does not block other clients**: its lock is free when its lease ends;
-//! * **a holder learns of a loss in time**: [`Guard::lost`] completes by the deadline of the lease, even if Redis is silent. A lost lock
-//!   stays lost; nothing makes that guard valid again;
-//! * **only the owner releases and extends a lock**: every acquisition has its own random [`Token`], and scripts compare it where they
-//!   act. A lease is never shortened;
-//! * **an unknown outcome is not reported as a failure**: a request without a reply may have been executed. It is repeated with the same
-//!   token, which recognises its own grant. If that does not help, the request is undone, and the call returns [`LockError::Unknown`] until
-//!   that is confirmed;
+//! * **a crashed holder blocks the other clients for one lease at most**, or for the time of
+//!   [`hold_at_least`](LockBuilder::hold_at_least) if that is longer;
+//! * **a holder learns of a loss in time**: [`Guard::lost`] completes by the deadline of the lease, even if Redis does not reply. A lost
+//!   guard stays lost;
+//! * **only the owner releases and extends a lock**: every acquisition has its own random [`Token`], and scripts compare it in the same
+//!   step in which they act. A lease is never shortened;
+//! * **an unknown outcome is not reported as a failure**: a request without a reply may have been executed. The call repeats it with
+//!   the same token, and the script recognises a grant of that token. If no reply comes in time, the crate undoes the request, and the call
+//!   returns [`LockError::Unknown`];
 //! * **cancelling is safe** at every await, in `select!` and under timeouts: the crate undoes what was sent, in the background and over the same
-//!   connection, so the release cannot overtake the request. Only if that connection breaks with the request under way, the lock may
-//!   stand until its lease ends.
+//!   connection, so the release cannot overtake the request. Only if that connection breaks before the request arrives, the server
+//!   may keep the lock until its lease ends.
 //!
 //! # Leases
 //!
-//! Redis keeps a lock for the time of its *lease*, whatever happens to the holder. The holder trusts
+//! Redis keeps a lock for the time of its *lease*, whatever happens to the holder. The holder relies on
 //! it for a little less, until its *deadline*:
 //!
 //! ```text
 //! local monotonic clock before the request is sent + lease x (1 - drift) - safety margin
 //! ```
 //!
-//! No reply of Redis makes the deadline later, and a reply that arrives after the deadline is no grant. When a holder dies, the other
-//! clients wait for its lease: some seconds are usual. For work that may take longer there is
-//! [`watchdog`](LockBuilder::watchdog), which extends the lease as long as the guard lives, or [`Guard::extend`].
+//! A slow reply does not make the deadline later, and a reply that arrives after the deadline is no grant. If a holder crashes, the other
+//! clients wait for its lease: some seconds are usual. For work that may take longer,
+//! [`watchdog`](LockBuilder::watchdog) extends the lease as long as the guard lives, and [`Guard::extend`] extends it once.
 //!
 //! # What a lock cannot do
 //!
-//! A lease ends by time, and a holder can be late to notice: a process that pauses just before
-//! it writes will write when it resumes, and a message that it has sent may arrive at any time later.
-//! So no lock of this kind makes *accesses* exclusive by itself, whatever its algorithm. Where that
+//! A lease ends by time, and a holder can notice that too late: a process that pauses just before
+//! a write will write when it resumes, and a message that it has sent may arrive at any time later.
+//! So no lock with a lease makes *accesses* exclusive by itself, whatever its algorithm. Where that
 //! matters, the resource must reject outdated accesses: every access, read or write, carries the grant's
 //! [`FencingToken`], and the resource refuses a token that is lower than the highest that it has seen, or equal and of
-//! another grant. Where the lock only saves duplicate work, stop at the loss ([`Guard::run`] does) and look at the
-//! outcome of [`Guard::release`].
+//! another grant. Where the lock only saves duplicate work, stop when the lock is lost ([`Guard::run`] does that) and
+//! check the outcome of [`Guard::release`].
 //!
 //! # Waiting
 //!
-//! A release wakes one waiter of all processes, or as many as can be served: readers, permits. So its cost does not grow with the
-//! number of waiters. The message comes over the same connection if that speaks RESP3, else over a second one
+//! A release wakes one waiter in all processes, or as many as can enter: waiting readers, or waiters for the free permits. So its cost does
+//! not grow with the number of waiters. The message comes over the same connection if that speaks RESP3, else over a second one
 //! ([`from_client`](LockManager::from_client) opens it, [`with_subscriber`](LockManager::with_subscriber) takes yours).
-//! A lost message, the death of a woken process, and other programs that use the same keys and publish nothing cost at most
-//! [`max_poll_interval`](LockBuilder::max_poll_interval). Waiters of a [`RedlockMutex`] get no message and ask again after pauses:
-//! the messages of a release would arrive node by node, and a waiter that asks at the first one would find the other nodes still taken.
+//! If a message is lost, a woken process crashes, or another program frees the key without a message, a waiter notices the free lock
+//! after at most [`max_poll_interval`](LockBuilder::max_poll_interval). Waiters of a [`RedlockMutex`] get no message and ask again after pauses:
+//! a release would publish on each node at another time, and a waiter that asks after the first message would find the other nodes still
+//! locked.
 //!
-//! The builder sets how long a call waits, and the pauses where nothing wakes a waiter and after failures:
+//! The builder sets how long a call waits, the pauses of a waiter that no message wakes, and the pauses after failed requests:
 //!
 //! ```
 //! # fn f(locks: redouble_lock::LockManager) -> Result<(), redouble_lock::LockError> {
@@ -137,12 +140,12 @@
 //! let server = Server::builder().clock(Clock::Tokio).start().await?;
 //! let locks = LockManager::new(server.connection().await?);
 //!
-//! // The lock is taken, but the reply is lost: the next request recognises it.
+//! // The server takes the lock, but the reply is lost. The next request has the same token and gets the lock.
 //! let fault = server.inject(Disconnect::after_execution().key("order:17").nth(1));
 //! let guard = locks.mutex("order:17").build()?.lock().await?;
 //! assert_eq!(fault.fired(), 1);
 //!
-//! // Redis is silent from here on. The holder learns of the loss in time.
+//! // Redis does not reply any more. The holder learns of the loss in time.
 //! let _pause = server.pause();
 //! assert_eq!(guard.lost().await, LossReason::Expired);
 //! # Ok(())
@@ -156,13 +159,13 @@
 //!
 //! | what | name | level | fields | when |
 //! |---|---|---|---|---|
-//! | span | `lock.wait` | debug | `key` | a call asks for a lock, from its begin to its outcome |
-//! | span | `lock.hold` | debug | `key` | a guard holds its lock; parent of what follows |
+//! | span | `lock.wait` | debug | `key` | a call asks for a lock, from its start to its outcome |
+//! | span | `lock.hold` | debug | `key` | a guard holds its lock; parent of the next ones |
 //! | span | `lock.renew` | debug | | a watchdog extends the lease |
 //! | event | `lock.renewal_failed` | debug | `error` | a watchdog could not extend the lease, and tries again until the deadline |
 //! | event | `lock.lost` | warn | `key`, `reason` | a lock is lost |
 //! | event | `lock.no_runtime` | warn | `key` | a guard was dropped without a runtime: its lock stands until its lease is over |
-//! | event | `lock.left` | debug | `key` | the release in the background had no success until the lease was over |
+//! | event | `lock.left` | debug | `key` | the release in the background did not succeed before the lease was over |
 //! | event | `lock.request_failed` | debug | `error` | one request to Redis failed |
 //! | event | `lock.not_subscribed` | debug | `error` | Redis refuses the subscription: waiters poll |
 //!
@@ -182,7 +185,7 @@
 //!
 //! * `redis` (default): [`LockManager::new`], [`from_client`](LockManager::from_client) and
 //!   [`builder`](LockManager::builder) for the `redis` crate. No other client library is supported yet.
-//! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
+//! * `blocking` (default): [`blocking`], for programs without tokio. Programs that do not use it pay nothing for it.
 //! * `sentinel`, `cluster`: `LockManager::from_sentinel` and `from_cluster`.
 //! * `serde`: serialization of [`DetachedLock`] and [`FencingToken`].
 //! * `tokio-util`: `Guard::cancellation_token`.

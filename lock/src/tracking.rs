@@ -1,5 +1,5 @@
 //! Which keys of a node are tracked, and on whose behalf. There is no connection and no guard here: a connection passes each
-//! invalidation to [`Tracking`], and a [`Watch`] learns of the changes of its keys.
+//! invalidation to [`Tracking`], which tells the [`TrackedKeys`] that contain the changed key.
 //!
 //! The node tracks what a connection reads (`CLIENT TRACKING`, once per connection) and pushes the names of keys that other
 //! connections change. Of its modes, the default one with `NOLOOP` costs no round trip: the scripts that take and extend a
@@ -12,15 +12,15 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The watches of one node.
+/// All tracked keys of one node.
 #[derive(Default)]
 pub(crate) struct Tracking(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// By key, and by the number of the watch.
-    watches: BTreeMap<Vec<u8>, BTreeMap<u64, Arc<Notify>>>,
-    /// The number of the next watch.
+    /// By key, and by the number of the [`TrackedKeys`].
+    tracked: BTreeMap<Vec<u8>, BTreeMap<u64, Arc<Notify>>>,
+    /// The number of the next [`TrackedKeys`].
     next: u64,
 }
 
@@ -28,14 +28,14 @@ impl Tracking {
     /// Notes that another client has changed these keys; without keys, that it may have changed any.
     pub(crate) fn changed(&self, keys: Option<&[Vec<u8>]>) {
         let state = self.lock();
-        let watches: Vec<_> = match keys {
+        let tracked: Vec<_> = match keys {
             Some(keys) => keys
                 .iter()
-                .filter_map(|key| state.watches.get(key))
+                .filter_map(|key| state.tracked.get(key))
                 .collect(),
-            None => state.watches.values().collect(),
+            None => state.tracked.values().collect(),
         };
-        for changed in watches.into_iter().flat_map(BTreeMap::values) {
+        for changed in tracked.into_iter().flat_map(BTreeMap::values) {
             changed.notify_one();
         }
     }
@@ -45,23 +45,23 @@ impl Tracking {
     }
 }
 
-/// Learns of changes of some keys until it is dropped.
-pub(crate) struct Watch {
+/// The keys of one acquisition, tracked until this value is dropped.
+pub(crate) struct TrackedKeys {
     tracking: Arc<Tracking>,
     keys: Vec<Vec<u8>>,
     number: u64,
     changed: Arc<Notify>,
 }
 
-impl Watch {
+impl TrackedKeys {
     pub(crate) fn new(tracking: &Arc<Tracking>, keys: &[Vec<u8>]) -> Self {
         let changed = Arc::new(Notify::new());
         let mut state = tracking.lock();
         let number = state.next;
         state.next += 1;
         for key in keys {
-            let watches = state.watches.entry(key.clone()).or_default();
-            watches.insert(number, Arc::clone(&changed));
+            let tracked = state.tracked.entry(key.clone()).or_default();
+            tracked.insert(number, Arc::clone(&changed));
         }
         drop(state);
         Self {
@@ -78,14 +78,14 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for TrackedKeys {
     fn drop(&mut self) {
         let mut state = self.tracking.lock();
         for key in &self.keys {
-            if let Some(watches) = state.watches.get_mut(key) {
-                watches.remove(&self.number);
-                if watches.is_empty() {
-                    state.watches.remove(key);
+            if let Some(tracked) = state.tracked.get_mut(key) {
+                tracked.remove(&self.number);
+                if tracked.is_empty() {
+                    state.tracked.remove(key);
                 }
             }
         }

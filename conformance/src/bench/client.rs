@@ -1,4 +1,4 @@
-//! A bench client: acquires the lock, holds it, releases it, and counts the results.
+//! A caller in a bench: a client, or one of its tasks. It acquires the lock, holds it, releases it, and counts the results.
 
 use super::{
     contended_key::{ContendedKey, Waiting},
@@ -42,7 +42,8 @@ impl Tally {
 }
 
 pub(super) struct Client {
-    pub(super) nth: u8,
+    /// Number of this caller among the tasks of all clients.
+    pub(super) caller: u16,
     pub(super) host: Host,
     pub(super) lock: Arc<dyn AnyLock>,
     pub(super) mode: Mode,
@@ -121,7 +122,7 @@ impl Client {
             Ok((grant, lease_end)) => {
                 let now = self.host.now();
                 self.contended_key
-                    .enter(self.nth, waiting, &grant, lease_end, now);
+                    .enter(self.caller, waiting, &grant, lease_end, now);
                 held(&self.tally).acquire.add(now.saturating_sub(intended));
                 Some(grant)
             }
@@ -176,7 +177,7 @@ impl Client {
 
     async fn give_back(&self, grant: Arc<dyn AnyGrant>) {
         // From here on the holder no longer counts as a holder.
-        self.contended_key.leave(self.nth, self.host.now());
+        self.contended_key.leave(self.caller, self.host.now());
         let outcome = grant.release().await;
         let mut tally = held(&self.tally);
         match outcome {

@@ -37,7 +37,7 @@ pub(super) struct Seen {
 }
 
 struct Inside {
-    client: u8,
+    caller: u16,
     since: Duration,
     grant: Arc<dyn AnyGrant>,
     /// Deadline of a grant without one: one lease after the request.
@@ -83,7 +83,7 @@ impl ContendedKey {
     /// Records the grant of a waiting client.
     pub(super) fn enter(
         &self,
-        client: u8,
+        caller: u16,
         waited: Waiting<'_>,
         grant: &Arc<dyn AnyGrant>,
         lease_end: Duration,
@@ -96,9 +96,9 @@ impl ContendedKey {
             let message = other.map(|other| {
                 let ms = |at: Duration| at.saturating_sub(other.since).as_secs_f64() * 1e3;
                 format!(
-                    "client {client} acquired the lock {:.3} ms after client {}, which held it for {:.0} ms",
+                    "caller {caller} acquired the lock {:.3} ms after caller {}, which held it for {:.0} ms",
                     ms(now),
-                    other.client,
+                    other.caller,
                     ms(other.until())
                 )
             });
@@ -106,7 +106,7 @@ impl ContendedKey {
             state.seen.first = state.seen.first.take().or(message);
         }
         state.inside.push(Inside {
-            client,
+            caller,
             since: now,
             grant: Arc::clone(grant),
             lease_end,
@@ -123,9 +123,9 @@ impl ContendedKey {
     }
 
     /// Records the start of a release.
-    pub(super) fn leave(&self, client: u8, now: Duration) {
+    pub(super) fn leave(&self, caller: u16, now: Duration) {
         let mut state = held(&self.state);
-        state.inside.retain(|it| it.client != client);
+        state.inside.retain(|it| it.caller != caller);
         state.freed = (state.waiting > 0).then_some(now);
     }
 
@@ -178,8 +178,8 @@ mod tests {
         assert_eq!(seen.overlaps, 1);
         let first = seen.first.unwrap();
         assert!(
-            first.contains("client 1")
-                && first.contains("after client 0")
+            first.contains("caller 1")
+                && first.contains("after caller 0")
                 && first.contains("19.000 ms"),
             "{first}"
         );

@@ -2,7 +2,7 @@
 
 use super::{
     latencies::Latencies,
-    measured::{Failure, Measured},
+    measured::{Failure, Measured, Round},
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -39,6 +39,7 @@ fn head(measured: &Measured) -> Map<String, Value> {
         ),
         ("rate", json!(load.rate)),
         ("clients", json!(load.clients)),
+        ("tasks", json!(load.tasks)),
         ("keys", json!(load.keys)),
         ("lease_ms", json!(load.lease.as_millis())),
         ("hold_us", json!(load.hold.as_micros())),
@@ -62,7 +63,7 @@ fn lock(measured: &Measured) -> Value {
         "interrupted": measured.interrupted,
         "asked": measured.asked,
         "cycles": measured.total(),
-        "cycles_of_clients": measured.cycles,
+        "cycles_of_callers": measured.cycles,
         "cycles_per_second": measured.per_second(),
         "unfinished": measured.unfinished(),
         "unserved": measured.unserved,
@@ -70,12 +71,29 @@ fn lock(measured: &Measured) -> Value {
         "hand_over_us": latencies(&measured.hand_over),
         "overtaken": measured.overtaken,
         "fairness": measured.fairness(),
-        "commands": measured.commands,
+        "commands": measured.work.commands,
         "commands_per_cycle": measured.commands_per_cycle(),
+        "requests_per_cycle": measured.requests_per_cycle(),
+        "server_us_per_cycle": measured.server_us_per_cycle(),
         "failures": failures.into_iter().collect::<Map<_, _>>(),
         "complaints": complaints.collect::<Map<_, _>>(),
         "overlaps": measured.overlaps.count,
         "first_overlap": measured.overlaps.first,
+        "rounds": measured.rounds.iter().map(round).collect::<Vec<_>>(),
+    })
+}
+
+fn round(round: &Round) -> Value {
+    let us = |it: Option<Duration>| it.map(|it| it.as_micros());
+    json!({
+        "cycles_per_second": round.cycles_per_second,
+        "failed": round.failed,
+        "acquire_p50_us": us(round.acquire_p50),
+        "acquire_p99_us": us(round.acquire_p99),
+        "fairness": round.fairness,
+        "commands_per_cycle": round.commands_per_cycle,
+        "requests_per_cycle": round.requests_per_cycle,
+        "server_us_per_cycle": round.server_us_per_cycle,
     })
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Load {
     /// Number of clients. The lock sees each as a process of its own.
     pub clients: u8,
+    /// Number of tasks of each client. They share its connections, as the tasks of a process do.
+    pub tasks: u8,
     /// Number of keys. The clients are spread over them and stay with their key.
     pub keys: u8,
     /// The lease.
@@ -28,6 +30,7 @@ impl Default for Load {
     fn default() -> Self {
         Self {
             clients: 16,
+            tasks: 1,
             keys: 1,
             lease: Duration::from_secs(10),
             hold: Duration::from_micros(200),
@@ -40,12 +43,18 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the times since the start at which a client starts its cycles, in an open loop.
-    pub(super) fn begins(&self, client: u8) -> Option<Slots> {
+    /// Returns the number of all clients' tasks: the callers of the lock.
+    #[must_use]
+    pub const fn callers(&self) -> u16 {
+        self.clients as u16 * self.tasks as u16
+    }
+
+    /// Returns the times since the start at which a caller starts its cycles, in an open loop.
+    pub(super) fn begins(&self, caller: u16) -> Option<Slots> {
         let every = 1.0 / self.rate?;
         Some(Slots {
-            first: every * f64::from(client),
-            every: every * f64::from(self.clients),
+            first: every * f64::from(caller),
+            every: every * f64::from(self.callers()),
             until: self.time,
         })
     }
@@ -78,14 +87,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_share_the_rate_in_turn() {
+    fn callers_share_the_rate_in_turn() {
         let load = Load {
-            clients: 4,
+            clients: 2,
+            tasks: 2,
             rate: Some(100.0),
             time: Duration::from_secs(1),
             ..Load::default()
         };
-        let slots: Vec<Slots> = (0..4).filter_map(|client| load.begins(client)).collect();
+        let slots: Vec<Slots> = (0..4).filter_map(|caller| load.begins(caller)).collect();
         let ms = |at: Option<Duration>| at.map(|at| at.as_millis());
         assert_eq!(ms(slots[0].nth(0)), Some(0));
         assert_eq!(ms(slots[3].nth(0)), Some(30));

@@ -2,13 +2,13 @@
 
 use super::{
     client::{Client, Pace, Tally},
-    commands,
     contended_key::ContendedKey,
     latencies::Latencies,
     load::Load,
     lock_backend::{LockBackend, Servers},
-    measured::{Failure, Measured, Overlaps},
+    measured::{Failure, Measured, Overlaps, Round},
     metronome::Metronome,
+    server_work::{self, ServerWork},
 };
 use crate::{
     scenario::chance,
@@ -40,8 +40,10 @@ pub enum BenchError {
     /// The subject is a counter or a latch and has no holder.
     #[error("a counter or a latch has no holder, so there is nothing to measure")]
     NotALock,
-    /// There are more keys than clients, or none.
-    #[error("there must be at least one key and at least as many clients as keys")]
+    /// There are more keys than clients, or no key or no task.
+    #[error(
+        "there must be at least one key, at least as many clients as keys, and at least one task"
+    )]
     NoClients,
     /// The servers cannot be reached, or are fewer than the lock needs.
     #[error("{0}")]
@@ -78,7 +80,7 @@ pub fn measure(
         Kind::Semaphore(permits) => (Mode::Permits(1), permits),
         Kind::Admission(_) | Kind::Latch(_) => return Err(BenchError::NotALock),
     };
-    if load.keys == 0 || load.keys > load.clients {
+    if load.keys == 0 || load.keys > load.clients || load.tasks == 0 {
         return Err(BenchError::NoClients);
     }
     let servers = place.open(subject.promises().topology)?;
@@ -114,7 +116,7 @@ struct Stage {
 struct Ran {
     elapsed: Duration,
     interrupted: bool,
-    commands: BTreeMap<String, u64>,
+    work: ServerWork,
     version: String,
 }
 
@@ -164,23 +166,26 @@ impl Stage {
         mode: Mode,
     ) -> Result<(), BenchError> {
         let key = nth % self.load.keys;
+        let tasks = self.load.tasks;
         let name = format!("{}:{key}", self.prefix);
         let unusable = |why: String| BenchError::Unusable { client: nth, why };
         let opened = subject.open(&host, &name, self.load.lease).await;
         let lock = opened.map_err(|error| unusable(error.to_string()))?;
-        let tally = Arc::new(Mutex::new(Tally::default()));
-        let client = Client {
-            nth,
-            host,
-            lock: lock.of_task().unwrap_or(lock),
-            mode,
-            contended_key: Arc::clone(&self.spots[usize::from(key)]),
-            load: Arc::clone(&self.load),
-            tally: Arc::clone(&tally),
-        };
-        client.warm_up().await.map_err(unusable)?;
-        self.clients.push(client);
-        self.tallies.push(tally);
+        for task in 0..tasks {
+            let tally = Arc::new(Mutex::new(Tally::default()));
+            let client = Client {
+                caller: u16::from(nth) * u16::from(tasks) + u16::from(task),
+                host: host.clone(),
+                lock: lock.of_task().unwrap_or_else(|| Arc::clone(&lock)),
+                mode,
+                contended_key: Arc::clone(&self.spots[usize::from(key)]),
+                load: Arc::clone(&self.load),
+                tally: Arc::clone(&tally),
+            };
+            client.warm_up().await.map_err(unusable)?;
+            self.clients.push(client);
+            self.tallies.push(tally);
+        }
         Ok(())
     }
 
@@ -191,24 +196,24 @@ impl Stage {
         progress: &dyn Fn(Duration),
     ) -> Result<Ran, BenchError> {
         let version = match self.observers.first_mut() {
-            Some(observer) => commands::version(observer).await?,
+            Some(observer) => server_work::version(observer).await?,
             None => String::new(),
         };
-        let before = self.executed().await?;
+        let before = self.worked().await?;
         let (tell, over) = watch::channel(false);
         let start = self.machine.now();
         let metronome = Metronome::start(&self.load, &self.machine, start);
         let mut running = JoinSet::new();
         let mut names = BTreeMap::new();
         for client in std::mem::take(&mut self.clients) {
-            let nth = client.nth;
+            let caller = client.caller;
             let pace = Pace {
                 start,
-                slots: self.load.begins(nth),
-                tick: metronome.of(nth),
+                slots: self.load.begins(caller),
+                tick: metronome.of(caller),
             };
             let task = running.spawn(client.run(pace, over.clone()));
-            names.insert(task.id(), nth);
+            names.insert(task.id(), caller);
         }
         while self.machine.now() < start + self.load.time && !interrupted.load(Ordering::Relaxed) {
             let left = (start + self.load.time).saturating_sub(self.machine.now());
@@ -222,10 +227,10 @@ impl Stage {
             while let Some(ended) = running.join_next_with_id().await {
                 if let Err(error) = ended
                     && error.is_panic()
-                    && let Some(nth) = names.get(&error.id())
+                    && let Some(caller) = names.get(&error.id())
                 {
-                    let why = format!("client {nth} panicked");
-                    held(&self.tallies[usize::from(*nth)]).fail(Failure::Panicked, why);
+                    let why = format!("caller {caller} panicked");
+                    held(&self.tallies[usize::from(*caller)]).fail(Failure::Panicked, why);
                 }
             }
         };
@@ -233,22 +238,20 @@ impl Stage {
         let _ = tokio::time::timeout(grace, ended).await;
         running.shutdown().await;
         let interrupted = elapsed < self.load.time;
-        let after = self.executed().await?;
+        let after = self.worked().await?;
         Ok(Ran {
             elapsed,
             interrupted,
-            commands: commands::since(&before, after),
+            work: after.since(&before),
             version,
         })
     }
 
-    /// Returns the commands that all servers together have executed.
-    async fn executed(&mut self) -> Result<BTreeMap<String, u64>, BenchError> {
-        let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    /// Returns the work that all servers together have done.
+    async fn worked(&mut self) -> Result<ServerWork, BenchError> {
+        let mut sum = ServerWork::default();
         for observer in &mut self.observers {
-            for (name, count) in commands::executed(observer).await? {
-                *sum.entry(name).or_default() += count;
-            }
+            sum += ServerWork::of(observer).await?;
         }
         Ok(sum)
     }
@@ -296,10 +299,11 @@ impl Stage {
             failures: BTreeMap::new(),
             complaints: BTreeMap::new(),
             unserved: 0,
-            commands: ran.commands,
+            work: ran.work,
             overlaps: Overlaps::default(),
+            rounds: Vec::new(),
         };
-        for (nth, tally) in (0..).zip(&self.tallies) {
+        for (caller, tally) in (0..).zip(&self.tallies) {
             let tally = held(tally);
             measured.asked += tally.asked;
             measured.cycles.push(tally.cycles);
@@ -311,7 +315,7 @@ impl Stage {
                 let first = measured.complaints.entry(*how);
                 first.or_insert_with(|| why.clone());
             }
-            let due = self.load.begins(nth).map(|it| it.before(ran.elapsed));
+            let due = self.load.begins(caller).map(|it| it.before(ran.elapsed));
             measured.unserved += due.unwrap_or(0).saturating_sub(tally.asked);
         }
         for seen in self.spots.iter().map(|contended_key| contended_key.seen()) {
@@ -320,6 +324,7 @@ impl Stage {
             measured.overlaps.count += seen.overlaps;
             measured.overlaps.first = measured.overlaps.first.take().or(seen.first);
         }
+        measured.rounds = vec![Round::of(&measured)];
         measured
     }
 }

@@ -1,6 +1,6 @@
 //! Results of a measurement.
 
-use super::{latencies::Latencies, load::Load};
+use super::{latencies::Latencies, load::Load, server_work::ServerWork};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Kinds of failed cycles.
@@ -69,7 +69,7 @@ pub struct Measured {
     pub interrupted: bool,
     /// Number of acquisitions that were started.
     pub asked: u64,
-    /// Number of successful cycles of each client.
+    /// Number of successful cycles of each caller.
     pub cycles: Vec<u64>,
     /// Times from the request (in an open loop: from its intended start) to the grant.
     pub acquire: Latencies,
@@ -83,14 +83,16 @@ pub struct Measured {
     pub complaints: BTreeMap<Failure, String>,
     /// In an open loop: number of cycles whose start time had passed and that had not started at the end.
     pub unserved: u64,
-    /// Number of commands that the servers executed, including those in scripts.
-    pub commands: BTreeMap<String, u64>,
+    /// Work of the servers.
+    pub work: ServerWork,
     /// Grants beyond the number of clients that may hold the lock.
     pub overlaps: Overlaps,
+    /// Figures of each round, of which this is one.
+    pub rounds: Vec<Round>,
 }
 
 impl Measured {
-    /// Returns the number of successful cycles of all clients.
+    /// Returns the number of successful cycles of all callers.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.cycles.iter().sum()
@@ -116,7 +118,7 @@ impl Measured {
             .saturating_sub(self.failed())
     }
 
-    /// Returns Jain's index of the clients' cycles: 1 if all clients had equally many, 1/n if one of n had
+    /// Returns Jain's index of the callers' cycles: 1 if all callers had equally many, 1/n if one of n had
     /// all. `None` if there were no cycles.
     #[must_use]
     pub fn fairness(&self) -> Option<f64> {
@@ -125,17 +127,71 @@ impl Measured {
         (squares > 0.0).then(|| sum * sum / (self.cycles.len() as f64 * squares))
     }
 
-    /// Returns the number of executed commands per successful cycle.
+    /// Returns the number of executed commands per successful cycle, including those in scripts.
     #[must_use]
     pub fn commands_per_cycle(&self) -> Option<f64> {
+        self.per_cycle(self.work.commands.values().sum::<u64>() as f64)
+    }
+
+    /// Returns the number of requests per successful cycle, more precisely [`ServerWork::reads`].
+    #[must_use]
+    pub fn requests_per_cycle(&self) -> Option<f64> {
+        self.per_cycle(self.work.reads as f64)
+    }
+
+    /// Returns the CPU time of the servers per successful cycle, in microseconds.
+    #[must_use]
+    pub fn server_us_per_cycle(&self) -> Option<f64> {
+        self.per_cycle(self.work.cpu.as_secs_f64() * 1e6)
+    }
+
+    /// Returns a part of the servers' work per cycle; `None` if the servers do not report it.
+    fn per_cycle(&self, sum: f64) -> Option<f64> {
         let cycles = self.total();
-        (cycles > 0).then(|| self.commands.values().sum::<u64>() as f64 / cycles as f64)
+        (cycles > 0 && sum > 0.0).then(|| sum / cycles as f64)
     }
 
     /// Returns true if the lock never had more holders than allowed, and no code panicked.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.overlaps.count == 0 && !self.failures.contains_key(&Failure::Panicked)
+    }
+}
+
+/// Figures of one round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// Successful cycles per second.
+    pub cycles_per_second: f64,
+    /// Failed cycles.
+    pub failed: u64,
+    /// Median time from a request to its grant.
+    pub acquire_p50: Option<Duration>,
+    /// 99th percentile of this time.
+    pub acquire_p99: Option<Duration>,
+    /// Jain's index of the callers' cycles.
+    pub fairness: Option<f64>,
+    /// Commands per cycle, including those in scripts.
+    pub commands_per_cycle: Option<f64>,
+    /// Requests per cycle: see [`ServerWork::reads`](super::ServerWork::reads).
+    pub requests_per_cycle: Option<f64>,
+    /// CPU time of the servers per cycle, in microseconds.
+    pub server_us_per_cycle: Option<f64>,
+}
+
+impl Round {
+    /// Returns the figures of a measurement.
+    pub(super) fn of(measured: &Measured) -> Self {
+        Self {
+            cycles_per_second: measured.per_second(),
+            failed: measured.failed(),
+            acquire_p50: measured.acquire.within(0.5),
+            acquire_p99: measured.acquire.within(0.99),
+            fairness: measured.fairness(),
+            commands_per_cycle: measured.commands_per_cycle(),
+            requests_per_cycle: measured.requests_per_cycle(),
+            server_us_per_cycle: measured.server_us_per_cycle(),
+        }
     }
 }
 
@@ -156,8 +212,9 @@ pub(super) fn sample(cycles: Vec<u64>) -> Measured {
         failures: BTreeMap::new(),
         complaints: BTreeMap::new(),
         unserved: 0,
-        commands: BTreeMap::new(),
+        work: ServerWork::default(),
         overlaps: Overlaps::default(),
+        rounds: Vec::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Wakes the clients of an open loop. Timers of the runtime are exact only to a millisecond, which is longer
+//! Wakes the callers of an open loop. Timers of the runtime are exact only to a millisecond, which is longer
 //! than most locks take; a thread sleeps with a tenth of that error.
 
 use super::load::{Load, Slots};
@@ -24,11 +24,13 @@ pub(super) struct Metronome {
 }
 
 impl Metronome {
-    /// Starts the ticks for all clients of a load that starts at `start`.
+    /// Starts the ticks for all callers of a load that starts at `start`.
     pub(super) fn start(load: &Load, machine: &Machine, start: Duration) -> Self {
-        let ticks: Vec<_> = (0..load.clients).map(|_| Arc::new(Notify::new())).collect();
+        let ticks: Vec<_> = (0..load.callers())
+            .map(|_| Arc::new(Notify::new()))
+            .collect();
         let over = Arc::new(AtomicBool::new(false));
-        let slots: Option<Vec<Slots>> = (0..load.clients).map(|it| load.begins(it)).collect();
+        let slots: Option<Vec<Slots>> = (0..load.callers()).map(|it| load.begins(it)).collect();
         let thread = slots.map(|slots| {
             let (ticks, over, machine) = (ticks.clone(), Arc::clone(&over), machine.clone());
             thread::spawn(move || tick(&slots, &ticks, &machine, start, &over))
@@ -40,10 +42,10 @@ impl Metronome {
         }
     }
 
-    /// Returns the ticks of one client. A tick without a waiting client is kept for the next call, so the
-    /// client must check the time.
-    pub(super) fn of(&self, client: u8) -> Arc<Notify> {
-        Arc::clone(&self.ticks[usize::from(client)])
+    /// Returns the ticks of one caller. A tick without a waiting caller is kept for the next call, so the
+    /// caller must check the time.
+    pub(super) fn of(&self, caller: u16) -> Arc<Notify> {
+        Arc::clone(&self.ticks[usize::from(caller)])
     }
 }
 
@@ -63,7 +65,7 @@ fn tick(
     start: Duration,
     over: &AtomicBool,
 ) {
-    // Clients take turns in each round, so the times come in order.
+    // Callers take turns in each round, so the times come in order.
     for round in 0.. {
         for (slots, tick) in slots.iter().zip(ticks) {
             let Some(at) = slots.nth(round) else { return };

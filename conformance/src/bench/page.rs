@@ -53,10 +53,14 @@ fn facts(measured: &Measured) -> String {
         || "each client starts a cycle when its last one is over".to_owned(),
         |rate| format!("{rate} cycles per second start at fixed times"),
     );
+    let tasks = match load.tasks {
+        1 => String::new(),
+        tasks => format!(" of {tasks} tasks each"),
+    };
     let clients =
         |count: u8, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!(
-        "{}; {} on {}, held for {} with a lease of {}; {how}.",
+        "{}; {}{tasks} on {}, held for {} with a lease of {}; {how}.",
         measured.place,
         clients(load.clients, "client"),
         clients(load.keys, "key"),
@@ -125,6 +129,7 @@ fn figures(page: &mut String, all: &[Measured]) {
          <thead><tr><th rowspan=\"2\" scope=\"col\">lock</th><th rowspan=\"2\" scope=\"col\">cycles/s</th>\
          <th colspan=\"4\" scope=\"colgroup\">acquire</th><th colspan=\"4\" scope=\"colgroup\">hand-over</th>\
          <th rowspan=\"2\" scope=\"col\">fairness</th><th rowspan=\"2\" scope=\"col\">commands per cycle</th>\
+         <th rowspan=\"2\" scope=\"col\">requests per cycle</th><th rowspan=\"2\" scope=\"col\">server, us per cycle</th>\
          <th rowspan=\"2\" scope=\"col\">overtaken</th><th rowspan=\"2\" scope=\"col\">failed</th></tr>\n<tr>",
     );
     for heading in ["p50", "p99", "p99.9", "max"].repeat(2) {
@@ -137,7 +142,12 @@ fn figures(page: &mut String, all: &[Measured]) {
         let mut cells = vec![format!("{:.0}", it.per_second())];
         cells.extend(quartet(&it.acquire));
         cells.extend(quartet(&it.hand_over));
-        cells.extend([number(it.fairness()), number(it.commands_per_cycle())]);
+        cells.extend([
+            number(it.fairness()),
+            number(it.commands_per_cycle()),
+            number(it.requests_per_cycle()),
+            number(it.server_us_per_cycle()),
+        ]);
         cells.extend([it.overtaken.to_string(), failures(it)]);
         let cells: String = cells.iter().map(|it| format!("<td>{it}</td>")).collect();
         let _ = writeln!(
@@ -148,8 +158,8 @@ fn figures(page: &mut String, all: &[Measured]) {
     }
     page.push_str(
         "</tbody></table></div>\n\
-         <p>Commands: all commands that the servers executed, including those in scripts. Overtaken: grants to a client \
-         while another one has been waiting for longer.</p></section>\n",
+         <p>Commands: all commands that the servers executed, including those in scripts. Requests: how often the servers \
+         read from a connection. Server: CPU time of the servers. Overtaken: grants to a client while another one has been waiting for longer.</p></section>\n",
     );
 }
 

@@ -6,19 +6,19 @@ use super::{
 };
 use std::time::Duration;
 
-const HEADINGS: [&str; 13] = [
+const HEADINGS: [&str; 15] = [
     "lock", "cycles/s", "p50", "p99", "p99.9", "max", "p50", "p99", "p99.9", "max", "fairness",
-    "commands", "failed",
+    "commands", "requests", "server", "failed",
 ];
 
 /// Formats a line per lock, with remarks below.
 #[must_use]
 pub fn table(all: &[Measured]) -> String {
-    let rows: Vec<[String; 13]> = [HEADINGS.map(str::to_owned)]
+    let rows: Vec<[String; 15]> = [HEADINGS.map(str::to_owned)]
         .into_iter()
         .chain(all.iter().map(cells))
         .collect();
-    let widths: [usize; 13] = std::array::from_fn(|column| {
+    let widths: [usize; 15] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
     });
@@ -51,7 +51,7 @@ pub fn table(all: &[Measured]) -> String {
     text
 }
 
-fn cells(measured: &Measured) -> [String; 13] {
+fn cells(measured: &Measured) -> [String; 15] {
     let [p50, p99, p999, max] = quartet(&measured.acquire);
     let [of50, of99, of999, most] = quartet(&measured.hand_over);
     let number = |it: Option<f64>, digits: usize| {
@@ -70,6 +70,10 @@ fn cells(measured: &Measured) -> [String; 13] {
         most,
         number(measured.fairness(), 2),
         number(measured.commands_per_cycle(), 1),
+        number(measured.requests_per_cycle(), 1),
+        measured
+            .server_us_per_cycle()
+            .map_or_else(|| "-".to_owned(), |us| format!("{us:.0} us")),
         measured.failed().to_string(),
     ]
 }
@@ -107,6 +111,17 @@ pub(super) fn remarks(measured: &Measured) -> Vec<String> {
             measured.unserved
         ));
     }
+    if let [_, _, ..] = &measured.rounds[..] {
+        let rates = measured.rounds.iter();
+        let rates = rates.map(|it| match it.failed {
+            0 => format!("{:.0}", it.cycles_per_second),
+            failed => format!("{:.0} ({failed} failed)", it.cycles_per_second),
+        });
+        let rates = rates.collect::<Vec<_>>().join(", ");
+        all.push(format!(
+            "   {name}: the median of rounds with {rates} cycles/s"
+        ));
+    }
     if measured.interrupted {
         let seconds = measured.elapsed.as_secs_f64();
         all.push(format!("   {name}: interrupted after {seconds:.1} s"));
@@ -141,24 +156,27 @@ mod tests {
     fn columns_align_with_headings_and_failures_are_reported() {
         let mut measured = sample(vec![1_000, 2_000]);
         (1..=1_000).for_each(|us| measured.acquire.add(Duration::from_micros(us * 20)));
-        measured.commands.insert("set".to_owned(), 6_000);
+        measured.work.commands.insert("set".to_owned(), 6_000);
+        measured.work.cpu = Duration::from_millis(60);
         measured.asked = 3_001;
         measured.failures.insert(Failure::Lost, 1);
         let text = table(&[measured.clone(), sample(vec![0])]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[0].contains("- acquire -") && lines[0].contains("- hand-over -"));
-        for part in ["1500", "10.0 ms", "19.8 ms", "20.0 ms", "0.90", "2.0"] {
+        for part in [
+            "1500", "10.0 ms", "19.8 ms", "20.0 ms", "0.90", "2.0", "20 us",
+        ] {
             assert!(lines[2].contains(part), "{part} is missing:\n{text}");
         }
         let end = |line: &str, part: &str| line.find(part).unwrap() + part.len();
         assert_eq!(end(lines[1], "cycles/s"), end(lines[2], "1500"), "{text}");
         assert!(lines[4].contains("lost once"), "{text}");
         measured.overlaps.count = 2;
-        measured.overlaps.first = Some("client 1 acquired the lock".to_owned());
+        measured.overlaps.first = Some("caller 1 acquired the lock".to_owned());
         let text = table(&[measured]);
         assert!(
-            text.contains("!! mutex HAD MORE") && text.contains("2 times: client 1"),
+            text.contains("!! mutex HAD MORE") && text.contains("2 times: caller 1"),
             "{text}"
         );
     }

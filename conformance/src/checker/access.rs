@@ -1,9 +1,9 @@
-//! P2, access exclusion at the resource: accesses of different grants never interleave, and a
-//! counter that each access reads and writes loses no update.
+//! P2, access exclusion at the resource: accesses by different grants never interleave. Each access reads and writes a
+//! counter, and this counter loses no update.
 //!
-//! An access is a read with the write that follows it. One of whose messages the resource refused
-//! any does not count: refusing it is what the fencing token is for. Those who may hold the lock
-//! together may access together, and then a counter cannot tell.
+//! An access is a read and the write that follows it. An access does not count if the resource refused any of its
+//! messages: the fencing token exists for such refusals. Owners that may hold the lock together may also access
+//! together. Then the counter proves nothing.
 
 use super::{Checker, Finding, Property, Witness, exclusion::get_along, seconds};
 use crate::history::{Access, Actor, History, Mode, Moment, OpId, Reading, What};
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// Judges P2.
 pub struct Accesses;
 
-/// An access of which nothing was refused, from its first message to its last.
+/// An access without a refused message, from its first message to its last.
 #[derive(Clone, Copy)]
 struct Span {
     grant: OpId,
     from: Moment,
     to: Moment,
-    /// Whether it was both read and written.
+    /// True if the access consists of a read and a write.
     complete: bool,
 }
 
@@ -77,7 +77,7 @@ impl Checker for Accesses {
     }
 }
 
-/// All accesses in the order in which they began, and what the counter was set to last.
+/// Returns all accesses, in the order of their starts, and the last value of the counter.
 fn spans(history: &History) -> (Vec<Span>, Option<(Moment, u64)>) {
     let (mut spans, mut counter) = (Vec::new(), None);
     let mut open: BTreeMap<OpId, Span> = BTreeMap::new();
@@ -122,7 +122,7 @@ fn spans(history: &History) -> (Vec<Span>, Option<(Moment, u64)>) {
     (spans, counter)
 }
 
-/// Whether two who hold the lock like this may do so at the same time.
+/// True if two owners may hold the lock in these modes at the same time.
 fn may_meet(one: Mode, other: Mode, permits: u32) -> bool {
     let taken = u64::from(one.permits()) + u64::from(other.permits());
     get_along(one, other) && taken <= u64::from(permits.max(1))

@@ -1,8 +1,9 @@
-//! P22, admission: of those who ask no more than N are let in; and if not all of N places are taken
-//! for certain, then those who do not know whether they were let in can make up for it. Who asks again
-//! under the same name is told the same, and counts once.
+//! P22, admission: a counter admits at most N clients. If fewer than N admissions are certain, calls with unknown
+//! outcomes must be able to make up for the rest. A client that asks again under the same name gets the same answer,
+//! and counts once.
 //!
-//! A counter that begins anew does so when the life of its first one is over, and not before: `anew`.
+//! Some counters start again at zero. They do so when the lease of their first admission is over, and not before: see
+//! `anew`.
 
 mod anew;
 
@@ -35,7 +36,7 @@ impl Checker for Admission {
     }
 }
 
-/// A server that keeps more names of those who are in than may be in.
+/// Counterexample: a server stores more names of admitted clients than the counter has places.
 fn kept(history: &Reading<'_>, places: usize) -> Option<Witness> {
     history.iter().find_map(|(at, what)| {
         let What::Queue { waiting, .. } = what else {
@@ -49,27 +50,28 @@ fn kept(history: &Reading<'_>, places: usize) -> Option<Witness> {
     })
 }
 
-/// A call of somebody who asks to be let in.
+/// A call that asks for admission.
 struct Asked {
     op: OpId,
     name: OpId,
     from: Moment,
-    /// Its end; without an answer it may have its effect at any time.
+    /// End of the call; [`Moment::NEVER`] if it got no answer, since it may then take effect at any time.
     to: Moment,
     told: Told,
-    /// It may have been sent twice, and one of them may be under way for as long as it likes.
+    /// True if the lock may have sent the request twice: one copy of it may still arrive at any time.
     astray: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// It is in, perhaps as this one.
+    /// The client is admitted, perhaps with this place.
     In(Option<u32>),
     Out,
     Nothing,
 }
 
-/// Everybody who asked, in the order of the calls. Whoever never got as far as asking is no asker.
+/// Returns all calls that asked for admission, in the order of their starts. Calls that failed before they could ask
+/// are left out.
 fn asked(history: &Reading<'_>) -> Vec<Asked> {
     let ends = history.ends();
     let calls = history.calls().iter();
@@ -104,7 +106,7 @@ fn asked(history: &Reading<'_>) -> Vec<Asked> {
     asked.collect()
 }
 
-/// From when on there are places for sure.
+/// Returns the moment from which the counter certainly has places.
 fn open_from(history: &Reading<'_>) -> Moment {
     if !history.terms.set_up {
         return Moment::at(std::time::Duration::ZERO);
@@ -118,7 +120,7 @@ fn open_from(history: &Reading<'_>) -> Moment {
     ends.map(|(_, &(at, _))| at).min().unwrap_or(Moment::NEVER)
 }
 
-/// Too many who are let in, or too few.
+/// Counterexample: the counter admitted too many clients, or too few.
 fn of_all(asked: &[Asked], places: usize, open: Moment) -> Option<Witness> {
     let (mut winners, mut perhaps) = (BTreeMap::new(), BTreeMap::new());
     let mut refused = BTreeMap::new();
@@ -158,7 +160,8 @@ fn of_all(asked: &[Asked], places: usize, open: Moment) -> Option<Witness> {
     })
 }
 
-/// Somebody who is in and is told something else when it asks again, although the counter has not begun anew in between.
+/// Counterexample: an admitted client asks again and gets another answer, although the counter did not start again in
+/// between.
 fn forgotten(asked: &[Asked], anew: impl Fn(&Asked, &Asked) -> bool) -> Option<Witness> {
     let pairs = asked.iter().flat_map(|first| {
         let again = asked.iter();
@@ -307,7 +310,7 @@ mod tests {
             asked(refused(2)).as_deref(),
             Some("who was told to be in as number 1 was told at 2.000 s to be out")
         );
-        // Who is refused may ask again, and does not count as another asker.
+        // A refused client may ask again, and does not count as another client.
         let out = |again: What| {
             let entries = vec![
                 (1, calls(1, Call::Admit)),

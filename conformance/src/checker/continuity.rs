@@ -1,8 +1,8 @@
-//! P21, continuity: after its deadline, or after its holder was told of the loss, nothing revives a
-//! grant. No renewal of it succeeds, its guard names no new deadline, and nobody goes to the
-//! resource under it; nor does a renewal put back at the server what is gone there.
+//! P21, continuity: after its deadline, or after its holder learned of the loss, a grant never comes back to life. No
+//! renewal of it succeeds, its guard names no new deadline, and no client accesses the resource under it. Nor does a
+//! renewal store its token again at the server after the token was gone.
 //!
-//! A grant that never named a deadline has only the news of its loss to end it, and the server.
+//! If a grant never named a deadline, only the reported loss, or the server, can show its end.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Belief, Call, Cause, Holder, Moment, OpId, Reading, What};
@@ -26,13 +26,13 @@ impl Checker for Continuity {
     }
 }
 
-/// What a guard says of its grant.
+/// State of a grant, as its guard reports it.
 struct GrantState {
     actor: Actor,
     deadline: Option<Duration>,
-    /// When the grant ended for its holder, and why.
+    /// Time at which the grant ended for its holder, and the reason.
     over: Option<(Moment, &'static str)>,
-    /// Whether an access was begun under it after that.
+    /// True if the holder began an access under the grant after its end.
     at_work: bool,
 }
 
@@ -69,7 +69,7 @@ impl GrantState {
 struct GrantStates(BTreeMap<OpId, GrantState>);
 
 impl GrantStates {
-    /// A grant as it is now.
+    /// State of a grant at `now`.
     fn of(&mut self, grant: OpId, now: Moment) -> Option<&mut GrantState> {
         let life = self.0.get_mut(&grant)?;
         life.look(now);
@@ -77,7 +77,7 @@ impl GrantStates {
     }
 }
 
-/// The first sign of life of a grant that is over.
+/// Returns the first sign of life of a grant that is over.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "most of what happens is no matter here"
@@ -145,16 +145,16 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
     None
 }
 
-/// How what a server stored went.
+/// How a stored token vanished.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
-    /// It expired, or was removed.
+    /// The token expired, or a request removed it.
     InOrder,
-    /// A fault took it: putting it back is not what is judged here.
+    /// A fault removed the token. This checker does not judge a renewal that stores it again.
     ByFault,
 }
 
-/// The first renewal that stored anew what was gone at the only server.
+/// Returns the first renewal that stored a token again after it was gone at the only server.
 fn put_back(history: &Reading<'_>) -> Option<Witness> {
     if !history.observed || history.topology.servers() != 1 {
         return None;

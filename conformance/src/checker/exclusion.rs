@@ -1,9 +1,9 @@
 //! P1, lease exclusion: beliefs of different owners never overlap in true time.
 //!
-//! The owner is the scenario's actor, never the identity that the lock itself uses. Only a definite
-//! ok counts as held. Whoever shares a lock overlaps with others who do; permits of a semaphore overlap
-//! as long as there are enough of them. A pause does not end belief: while a holder stands still its deadline, on a
-//! clock that runs on, protects everybody else.
+//! The owner is the scenario's actor, never the identity that the lock itself uses. Only a definite ok counts as held.
+//! Readers may overlap each other. Permits of a semaphore may overlap up to its limit. A pause does not end a belief:
+//! while the holder's process stands still, its clock runs on, and the deadline on this clock protects all other
+//! clients.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Mode, Reading};
@@ -19,7 +19,7 @@ impl Checker for Exclusion {
     fn judge(&self, history: &Reading<'_>) -> Finding {
         let mut beliefs: Vec<_> = history.beliefs().iter().collect();
         beliefs.sort_by_key(|belief| belief.from);
-        // Looking back only: the first overlap in time is reported.
+        // Each belief is compared with earlier ones only, so the checker reports the first overlap in time.
         for (index, late) in beliefs.iter().enumerate() {
             let standing: Vec<_> = beliefs[..index]
                 .iter()
@@ -64,7 +64,7 @@ impl Checker for Exclusion {
     }
 }
 
-/// Whether two may hold the lock like this at the same time, permits left aside.
+/// True if two owners may hold the lock in these modes at the same time. The number of permits is not checked.
 pub(super) const fn get_along(one: Mode, other: Mode) -> bool {
     match (one, other) {
         (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_)) => true,
@@ -169,7 +169,7 @@ mod tests {
         let second = |ok| {
             passes(vec![
                 (0, tries(1, 0)),
-                (4, granted(1, None)), // the reply took 4 s: the claim runs from the request
+                (4, granted(1, None)), // the reply took 4 s: the lease counts from the request
                 (ok, tries(2, 1)),
                 (ok, granted(2, None)),
             ])

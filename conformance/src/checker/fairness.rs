@@ -1,24 +1,24 @@
-//! P9, fairness: whoever got its place in the queue of a server first is granted first. Where writers go first: no
-//! reader that asks after a writer is granted before it.
+//! P9, fairness: waiters that are in the queue of a server are granted the lock in queue order. If the lock prefers
+//! writers: no reader that asks after a writer is granted the lock before it.
 //!
-//! Places are judged for locks that promise it, from the queue as the server was seen to keep it. A waiter that
-//! was not heard all the time from its place on, or gave up, has lost its turn. Who shares a lock with
-//! others is not judged against them.
+//! The checker judges queue order only for locks that promise it, by the queue that the server was seen to store. A
+//! waiter loses its turn if it gave up, or if its messages did not get through all the time since it got its place.
+//! Owners that may share the lock are not judged against each other.
 //!
-//! Whoever has waited for some round trips with nothing wrong has a place, whatever the queue shows: who calls only
-//! then is granted later.
+//! Without faults, a waiter has a place after some round trips, whatever the queue shows. A client that calls only then
+//! must be granted the lock later.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Call, Moment, Operation, Outcome, Reading};
 use std::time::Duration;
 
-/// To connect, to send a script that the server does not know yet, to ask.
+/// Round trips until a waiter has a place: to connect, to send a script that the server does not know yet, and to ask.
 const ROUND_TRIPS_TO_A_PLACE: u32 = 5;
 
 /// Judges P9.
 pub struct Fairness;
 
-/// A waiter with its place in a queue.
+/// A waiter that got a place in a queue, and the time at which it got it.
 struct Placed<'a> {
     since: Moment,
     it: &'a Operation,
@@ -51,7 +51,7 @@ impl Checker for Fairness {
             let later = placed.iter().filter(|other| first.since < other.since);
             let mut later = later.filter(|other| other.it.outcome == Outcome::Ok);
             let winner = later.find(|winner| {
-                // Replies may overtake each other, grants may not.
+                // Grants must be in order, but their replies may overtake each other.
                 let known = winner.it.ended.at + history.terms.round_trips(1);
                 let (host, since) = (first.it.actor.host, first.it.asked.at);
                 let exclusive = [first, winner].iter().any(|it| is_exclusive(it.it));
@@ -83,8 +83,8 @@ fn is_exclusive(it: &Operation) -> bool {
     it.call.mode().is_some_and(|mode| mode.is_exclusive())
 }
 
-/// One who waited, and one who called later than it takes to get a place and was granted the lock before. Where writers go
-/// first, those are a writer and a reader.
+/// Counterexample: a client called when a waiter must already have had its place, and was granted the lock before this
+/// waiter. If the lock prefers writers, the waiter is a writer and the other client a reader.
 fn passed_by(history: &Reading<'_>) -> Option<Witness> {
     let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);
     let waits = |it: &&Operation| matches!(it.call, Call::Acquire { .. }) && is_exclusive(it);
@@ -122,8 +122,8 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
-/// Whether a writer surely has the one place in front: until then no other one asks, and nobody of its own process, who
-/// would be asked for first.
+/// True if a writer certainly has the first place among writers. Until `until` no acquisition of another writer is in
+/// progress, and no other one of the writer's own process, which might be served first.
 fn is_in_front(history: &Reading<'_>, writer: &Operation, until: Duration) -> bool {
     let operations = history.operations().iter();
     let mut others = operations.filter(|it| {
@@ -133,7 +133,7 @@ fn is_in_front(history: &Reading<'_>, writer: &Operation, until: Duration) -> bo
     !others.any(|it| it.asked.at <= until && writer.asked.at <= it.landed().at)
 }
 
-/// Who got a place, where only one acquisition of a process can have got it.
+/// Waiters that got a place. Only places that one acquisition of a process alone can have got count.
 fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<'a>> {
     let queued = history.queued();
     let mut placed: Vec<Placed<'a>> = Vec::new();
@@ -146,7 +146,7 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
         });
         let only = askers.next().filter(|_| askers.next().is_none());
         let only = only.filter(|it| span.from < it.ended);
-        // Its first place counts: it may have had to ask again.
+        // The first place of a waiter counts: the waiter may have had to ask again.
         let Some(it) = only else { continue };
         if !placed.iter().any(|other| other.it.op == it.op) {
             let since = span.from;

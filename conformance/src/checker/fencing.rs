@@ -1,11 +1,13 @@
-//! P3, fencing: if one grant was reported before another was asked for, its token is the lower
-//! one; whoever takes again what it holds gets the same token.
+//! P3, fencing: if one grant was reported before another was asked for, its fencing token is lower. A holder that
+//! acquires again what it holds gets the same token.
 //!
-//! Grants that were asked for at the same time are in no order, whatever the order of their
-//! replies; but where one server stores their tokens they are granted in the order in which it stored them. A fencing token
-//! that was taken before the grant breaks that order. A holder whose deadline has passed cannot know whether it still holds at the server, so
-//! taking the lock again may give it the same token or a higher one; so may one that finds out by
-//! taking it again that the lock is lost. Those who share a lock with each other exclude nobody by their order, and have none.
+//! Grants that were asked for at the same time are in no order, whatever the order of their replies. But if a single
+//! server stores their tokens, it grants them in the order in which it stores them. A lock that takes the fencing token
+//! before the grant breaks this order.
+//!
+//! A holder whose deadline has passed cannot know if the server still stores its grant. If it acquires the lock again,
+//! it may get the same token or a higher one. The same holds for a holder that learns of the loss by acquiring again.
+//! Holders that share the lock do not exclude each other, so their tokens have no order among themselves.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -82,13 +84,13 @@ impl Checker for Fencing {
     }
 }
 
-/// A grant that was stored after another one, with a lower fencing token.
+/// Returns a grant that the server stored after another one, with a lower or equal fencing token.
 fn out_of_order(history: &Reading<'_>, fenced: &[(&Belief, u64)]) -> Option<Witness> {
     if !matches!(history.topology, Topology::Nodes(0 | 1)) {
         return None;
     }
     let tokens = history.tokens();
-    // A token that an owner puts there once more stands for its grant from then on.
+    // If an owner stores its token once more, the token stands for its grant from then on.
     let stored = |belief: &Belief| {
         let theirs = tokens.surely_of_grant(belief, history.operations());
         theirs.map(|span| span.from).max()
@@ -127,7 +129,7 @@ fn out_of_order(history: &Reading<'_>, fenced: &[(&Belief, u64)]) -> Option<Witn
     None
 }
 
-/// When each grant was given back, or its holder died.
+/// Time at which each grant was released, or its holder died.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "most of what happens is no matter here"
@@ -155,7 +157,7 @@ fn let_go(history: &History, beliefs: &[Belief]) -> BTreeMap<OpId, Moment> {
     over
 }
 
-/// When each grant stopped to have a deadline: its guard says that it is lost, to whoever asks.
+/// Time from which each grant has no deadline: its guard says from then on that the grant is lost.
 fn lost(history: &History) -> BTreeMap<OpId, Moment> {
     let lost = history.iter().filter_map(|(at, what)| {
         let &What::Deadline { grant, deadline } = what else {
@@ -264,7 +266,7 @@ mod tests {
         assert_eq!(both(5, 6), None, "the server granted them in this order");
     }
 
-    /// Takes it, takes it again, gives that back, and once more.
+    /// An owner takes the lock, takes it again, releases this second grant, and takes the lock once more.
     fn nested(tokens: [u64; 3]) -> Vec<(u64, What)> {
         vec![
             (0, tries(1, 0)),

@@ -1,14 +1,14 @@
-//! P20, grounded belief: at every instant of a belief the server stores this grant's token,
-//! unexpired; where there are several servers, a majority of all of them does. It needs the double,
-//! which is observed after each of its steps. One client is enough to break it.
+//! P20, grounded belief: at every instant of a belief the server stores the token of this grant, unexpired. If there
+//! are several servers, a majority of all servers stores it. The checker needs the double, which the suite observes
+//! after each of its steps. One client is enough to break this property.
 //!
-//! Which token is a grant's own? The one that the subject named. If it names none: one that a request of its process put
-//! there between the start of the acquisition and its ok; for a lock that is taken once more, also one of the grants that
-//! the same actor has already. Where several tasks of a process acquire at once there can be more than
-//! one; the grant is grounded if one of them stands throughout. A holder that is stored with another mode than that of the
-//! grant does not count, nor one whose depth is less than the number of grants that its owner believes in.
+//! The own token of a grant is the token that the subject named. If the subject names none, it is a token that a
+//! request of the holder's process stored between the start of the acquisition and its ok. For a re-entry, it may also
+//! be a token of a grant that the same actor has already. If several tasks of a process acquire at once, there may be
+//! several candidates: the grant is grounded if one of them is stored throughout. A stored holder does not count if its
+//! mode is not the mode of the grant, or if its depth is less than the number of grants in which its owner believes.
 //!
-//! Servers that only count holders have to count at least as many as believe that they hold.
+//! Servers that only count holders must count at least as many holders as believe that they hold the lock.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -17,18 +17,18 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// What the clocks of client and server may make of the time for which others are kept out, as a part of it.
+/// Divisor for the clock drift of client and server: a fiftieth of the time for which a grant keeps other clients out.
 const DRIFT: u32 = 50;
 
 /// Judges P20.
 pub struct GroundedBelief;
 
-/// What is stored from a moment on.
+/// What a node stores from a moment on.
 struct State<'a> {
     since: Moment,
     stored: &'a [Holder],
     cause: Cause,
-    /// Number of holders that are only counted.
+    /// Number of holders that the node counts without storing their tokens.
     anonymous: u32,
 }
 
@@ -44,19 +44,19 @@ impl State<'_> {
     };
 }
 
-/// What has to be stored for a belief.
+/// What the servers must store for a belief.
 struct Wanted<'a> {
     token: &'a [u8],
     mode: Mode,
-    /// The grants of the same owner, where one token stands for all of them.
+    /// Grants of the same owner, if one token stands for all of them.
     shared: Vec<&'a Belief>,
 }
 
 /// What the servers stored over time.
 struct Record<'a> {
-    /// By node.
+    /// States of each node, in order of time.
     nodes: Vec<Vec<State<'a>>>,
-    /// From when on which node was the master, where there are replicas.
+    /// Masters, each with the moment from which it was the master. The first master is node 0.
     masters: Vec<(Moment, u8)>,
     topology: Topology,
     reentrant: bool,
@@ -87,7 +87,7 @@ impl Checker for GroundedBelief {
     }
 }
 
-/// A belief with the time after it in which its grant keeps others out.
+/// Extends a belief by the time after its release during which its grant keeps other clients out.
 fn held(history: &History, belief: &Belief) -> Belief {
     let hold = history.terms.hold;
     let hold = (hold - hold / DRIFT).saturating_sub(history.terms.timing_tolerance());
@@ -162,7 +162,7 @@ impl<'a> Record<'a> {
                 wanted.collect()
             }
         };
-        // The candidate that stands the longest gives the witness.
+        // The candidate that is stored longest gives the counterexample.
         let fell = wanted.iter().map(|wanted| self.falls(belief, wanted));
         let at = fell
             .max_by_key(|fell| fell.unwrap_or(Moment::NEVER))
@@ -187,12 +187,12 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// True if holders are only counted.
+    /// True if a node counts holders without storing their tokens.
     fn counts(&self) -> bool {
         self.nodes.iter().flatten().any(|state| state.anonymous > 0)
     }
 
-    /// The first moment at which fewer holders are counted than believe that they hold.
+    /// Returns the first moment at which the servers count fewer holders than believe that they hold the lock.
     fn uncounted(&self, held: &[Belief]) -> Option<Witness> {
         let believed = |at: Moment| held.iter().filter(move |it| it.from <= at && at < it.to);
         let begins = held.iter().map(|belief| belief.from);
@@ -228,10 +228,10 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The tokens that may belong to a grant whose token the subject does not name.
+    /// Tokens that may belong to a grant whose token the subject does not name.
     fn guessed(&self, belief: &Belief, beliefs: &[Belief]) -> BTreeSet<&'a [u8]> {
         let mut tokens = self.tokens(belief);
-        // An owner that takes it again while it gives it back does so under the same name.
+        // An owner that acquires again while it releases uses the same name for both.
         let older = beliefs.iter().filter(|older| {
             let stood = belief.asked < older.to || self.reentrant;
             older.actor == belief.actor && older.from < belief.asked && stood
@@ -240,7 +240,7 @@ impl<'a> Record<'a> {
         tokens
     }
 
-    /// The tokens that requests of the holder's process put there while it acquired.
+    /// Tokens that requests of the holder's process stored during the acquisition.
     fn tokens(&self, belief: &Belief) -> BTreeSet<&'a [u8]> {
         let written = self.nodes.iter().flatten().filter(|state| {
             let theirs = state.cause == Cause::Client(belief.actor.host);
@@ -250,7 +250,7 @@ impl<'a> Record<'a> {
         tokens.map(|stored| &*stored.token).collect()
     }
 
-    /// The first moment of the belief at which the token does not stand.
+    /// First moment of the belief at which the token is not stored.
     fn falls(&self, belief: &Belief, wanted: &Wanted<'_>) -> Option<Moment> {
         let mut moments = vec![belief.from];
         for states in &self.nodes {
@@ -272,7 +272,7 @@ impl<'a> Record<'a> {
         within.into_iter().find(|&at| !self.stands(wanted, at))
     }
 
-    /// Whether the token counts as stored at a moment.
+    /// True if the token counts as stored at a moment.
     fn stands(&self, wanted: &Wanted<'_>, at: Moment) -> bool {
         let shared = wanted.shared.iter();
         let believed = shared.filter(|it| it.from <= at && at < it.to).count();
@@ -285,7 +285,7 @@ impl<'a> Record<'a> {
         self.agree(at, |state| state.stored.iter().any(stands))
     }
 
-    /// True if the master, or a majority of independent nodes, is in such a state at a moment.
+    /// True if the predicate holds for the master, or for a majority of independent nodes, at a moment.
     fn agree(&self, at: Moment, is: impl Fn(&State<'_>) -> bool) -> bool {
         let on = |states: &Vec<State<'_>>| {
             let latest = states.partition_point(|state| state.since <= at);
@@ -352,7 +352,7 @@ mod tests {
             verdict(granted_until(12, vec![])),
             Some((gone, Some(s(12))))
         );
-        // One that ends with the history as well: nobody needs to contend.
+        // A belief that ends with the history counts as well: no other client needs to contend.
         assert_eq!(
             verdict(granted_until(12, vec![(20, tries(2, 1))])),
             Some((gone, Some(s(12))))
@@ -394,7 +394,7 @@ mod tests {
         };
         assert_eq!(given_back(5), None);
         assert_eq!(given_back(4), Some(s(4)));
-        // What it lost it need not keep.
+        // A lock need not keep a grant after its loss.
         let mut lost = history(granted_until(
             10,
             vec![(3, What::Lost { grant: 1 }), (3, frees(1))],

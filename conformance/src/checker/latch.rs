@@ -1,8 +1,8 @@
-//! P23, latch: the count never rises and never passes 0; waiters return exactly when it is 0.
+//! P23, latch: the count never rises and never passes 0. Waiters return exactly when it is 0.
 //!
-//! A count whose caller does not know may have counted, at any time from then on. That a waiter
-//! does return at 0 is judged only where nothing was in its way: no fault before its end, and time
-//! enough to hear of it. A latch that tells its waiters promised that this takes a few round trips.
+//! A count-down with an unknown outcome may take effect at any time after its start. The checker demands that a waiter
+//! returns at 0 only if no fault struck before the end of the wait, and if the waiter had enough time to learn of it. A
+//! latch that wakes its waiters promises that they return within a few round trips.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Call, History, Kind, Moment, Reading, Refusal, What};
@@ -11,10 +11,11 @@ use std::time::Duration;
 /// Judges P23.
 pub struct Latch;
 
-/// By this part of a lease a waiter has heard of the last count, if nothing is in its way.
+/// Divisor of the lease: without faults a waiter learns of the last count within this part of a lease.
 const HEARS: u32 = 3;
 
-/// Within so many round trips a waiter that is told has heard of it: it may have to connect and to subscribe first.
+/// Round trips within which a latch that wakes its waiters tells them of the last count. A waiter may have to connect
+/// and to subscribe first.
 const HEARS_IN: u32 = 8;
 
 impl Checker for Latch {
@@ -39,19 +40,19 @@ impl Checker for Latch {
     }
 }
 
-/// An operation that ended: who called it when, and when it ended.
+/// An operation: its caller, its start and its end.
 type Span = (Actor, Moment, Moment);
 
-/// What everybody was told.
+/// Answers that the clients got.
 struct Told {
     counts: usize,
-    /// When each count began that has happened or may have.
+    /// Start of each count-down that happened or may have happened.
     possible: Vec<Moment>,
-    /// Those that have happened, in the order of their ends.
+    /// Count-downs that happened, in the order of their ends.
     certain: Vec<Span>,
-    /// Those who were told that it stands at 0, in the order of their ends.
+    /// Calls that saw the count at 0, in the order of their ends.
     at_zero: Vec<Span>,
-    /// Waiters for whom it did not get there in time.
+    /// Waits that timed out before the count was 0.
     gave_up: Vec<Span>,
 }
 
@@ -125,7 +126,7 @@ impl Told {
         Some(witness(at, message))
     }
 
-    /// When the last count had ended.
+    /// End of the last count-down; `None` if not all of them have happened.
     fn zero(&self) -> Option<Moment> {
         let last = self.counts.checked_sub(1);
         last.map_or(Some(ZERO), |last| self.certain.get(last).map(|it| it.2))
@@ -166,7 +167,7 @@ impl Told {
 
 const ZERO: Moment = Moment::at(Duration::ZERO);
 
-/// When the first thing went wrong.
+/// Time of the first fault.
 fn calm_until(history: &History) -> Moment {
     let first = history.iter().find(|(_, what)| disturbs(what));
     first.map_or(Moment::NEVER, |(at, _)| at)
@@ -181,7 +182,7 @@ fn witness(at: Moment, message: String) -> Witness {
     }
 }
 
-/// Whether it may keep a waiter from hearing what it waits for.
+/// True if the event may keep a waiter from learning that the count is 0.
 const fn disturbs(what: &What) -> bool {
     match what {
         What::Pause { .. }
@@ -266,7 +267,7 @@ mod tests {
             assert_eq!(Latch.check(&history), Finding::Valid, "the way is long");
             late
         };
-        // The last count ended at 2, and the waiter heard of it at 3.
+        // The last count-down ended at 2, and the waiter learned of it at 3.
         assert!(told(true, vec![]));
         assert!(!told(false, vec![]));
         assert!(!told(true, vec![(1, What::Pause { host: 3 })]));

@@ -1,18 +1,19 @@
-//! P7, liveness: when all is well again for a waiter and a majority of servers, it is granted the lock
-//! within (waiters) x (lease + hand-over), whatever is wrong with others for good.
+//! P7, liveness: once all faults are over for a waiter and a majority of servers, the waiter is granted the lock within
+//! (waiters) x (lease + hand-over). Faults of other clients do not matter, even if they never end.
 //!
-//! Nor may a call that waits end in an error before its time, if nothing was wrong for it throughout:
-//! what a majority of servers can do does not fail because of one. Of a lock that promises an answer no call at all
-//! may end in an error where nothing is wrong with anything; nor may the extension of what most servers have lost since: they
-//! say so.
+//! A call that waits must not end in an error before its time if no fault struck it: a majority of servers can decide
+//! it, so one server alone must not make it fail. If the lock promises an answer, no call at all may end in an error
+//! while there is no fault anywhere. Nor may a renewal end in an error if most servers have lost the grant: these
+//! servers say so, and the lock can report the loss.
 //!
-//! Each acquisition that is under way at the beginning counts as a waiter that may come first. Later rivals and extensions do
-//! not: the time counts in which others had the lock, or may have had it where their call had no answer; so does what one of
-//! several servers carries out when the call that asked for it is long over.
+//! Each acquisition that is in progress at the beginning counts as a waiter that may be granted the lock first.
+//! Acquisitions and renewals that come later do not count as waiters. Instead, the bound grows by the time in which
+//! other clients had the lock, or may have had it because their call got no answer. It also grows if one of several
+//! servers executes a request long after the call has ended.
 //!
-//! An error is explained by what happened to the requests of its process that were sent or outstanding during the call: a
-//! connection that the call found broken, a reply that was lost, a node that was away, scripts that a server had lost. The
-//! next call meets none of that.
+//! An error is excused by what happened to requests of the same process that were sent or outstanding during the call:
+//! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
+//! meets none of these.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
@@ -25,7 +26,7 @@ use std::{collections::BTreeSet, time::Duration};
 /// Judges P7.
 pub struct Liveness;
 
-/// The most round trips of one request: to connect, and to send a script that the server does not know yet.
+/// Most round trips of one request: to connect, to ask, and to send a script that the server does not know yet.
 const ROUND_TRIPS: u32 = 5;
 
 impl Checker for Liveness {
@@ -49,7 +50,7 @@ impl Checker for Liveness {
             let until = (asked + wait).min(waiter.ended.at).min(end);
             let from = match fault_intervals.last_without_majority(host, asked, until) {
                 Some(last) => Moment::at(last.saturating_add(history.recovery())),
-                // Who died at the same instant, but before, is no rival.
+                // A client that died in the same instant, but before, is no rival.
                 None => waiter.asked,
             };
             let span = until.checked_sub(from.at)?;
@@ -57,7 +58,7 @@ impl Checker for Liveness {
             let waiters = u32::try_from(rivals.count()).unwrap_or(u32::MAX).max(1);
             let mut bound = (history.lease + hand_over).saturating_mul(waiters);
             if span > bound {
-                // Few wait for so long: who had the lock meanwhile is asked for those alone.
+                // Few waiters wait for so long, so this costly search runs for them alone.
                 let (held, turns) = held(&standing(history), waiter, from.at, until);
                 bound += held + hand_over.saturating_mul(turns);
             }
@@ -102,7 +103,7 @@ impl Checker for Liveness {
     }
 }
 
-/// Whether a call gave up with an error although it had time left and nothing was wrong that it depended on.
+/// True if a call ended with an error although it had time left, and no fault struck what it depended on.
 fn failed(
     history: &Reading<'_>,
     operations: &[Operation],
@@ -119,10 +120,10 @@ fn failed(
         | Call::AdmitAgain { .. }
         | Call::CountDown
         | Call::Await { .. } => true,
-        // No server is asked for an answer.
+        // These calls need no answer from a server.
         Call::Drop { .. } | Call::Access { .. } => return false,
     };
-    // In a network so slow a request may take too long with nothing wrong.
+    // If the network is too slow, a request may time out without a fault.
     let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
     let answers = history.terms.answers && near;
     let waits = matches!(it.call, Call::Acquire { .. });
@@ -136,7 +137,7 @@ fn failed(
     }
     let host = it.actor.host;
     let since = history.depends_since(host, it.asked.at);
-    // A call that waits needs a majority of the servers, any other call all that have its grant.
+    // A call that waits needs a majority of the servers. Any other call needs all servers that store its grant.
     let missed = history.scripts_missed_at(host, since, it.ended.at).len();
     let spare = match history.topology {
         Topology::Nodes(nodes) if waits => usize::from(nodes.saturating_sub(1) / 2),
@@ -150,11 +151,11 @@ fn failed(
     {
         return false;
     }
-    // A node that is well again may not have been dialled yet.
+    // The process may not have dialled a recovered node yet.
     let since = since.saturating_sub(history.recovery());
     fault_intervals.calm(host, since, it.ended.at)
         && (waits && early || fault_intervals.calm_everywhere(host, since, it.ended.at))
-        // A grant may stand on a bare majority, of which none must have forgotten it.
+        // A grant may rely on a bare majority: then no node of it may have forgotten the grant.
         && it.call.of_grant().is_none_or(|grant| {
             let taken = operations.iter().find(|other| other.op == grant);
             let since = taken.map_or(Duration::ZERO, |it| it.asked.at);
@@ -162,8 +163,8 @@ fn failed(
         })
 }
 
-/// An error as the answer to each acquisition of a run in which nothing was wrong, whatever the lock promises. An error in
-/// one mode says nothing: the lock may not offer it.
+/// Counterexample of any lock, whatever it promises: each acquisition ended in an error in a run without faults. Calls
+/// in other modes do not count, since the lock may not offer these modes.
 fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
     let broken = history.sessions.iter().any(|session| session.broken);
@@ -196,8 +197,8 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
-/// Whether a node that failed would have decided the last round of an acquisition: of the nodes that answered, too few were free for a
-/// grant, and too few stored a token for a refusal.
+/// True if the nodes that answered could not decide the last round of an acquisition: too few of them were free for a
+/// grant, and too few stored a token for a refusal. The answer of a failed node would have decided it.
 fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
     let Topology::Nodes(nodes @ 2..) = history.topology else {
         return false;
@@ -219,7 +220,7 @@ fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
         let theirs = other.actor.host == host && other.op != it.op;
         theirs && other.call.acquires() && other.asked < it.ended && it.asked < other.landed()
     });
-    // A token of the process may be of this round, or of another call; a lease may end during the round.
+    // A token of the process may belong to this round or to another call. A lease may end during the round.
     let tokens = |node: u8| {
         let spans = history.tokens().spans.iter();
         spans.filter(move |span| {
@@ -243,7 +244,8 @@ fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
     !silent.is_empty() && granted < quorum && quorum + refused <= usize::from(nodes)
 }
 
-/// Whether a server answered a request of a call with an error: that is what the call reports, and not a broken connection.
+/// True if a server answered a request of a call with an error. The call then reports this error, and not a broken
+/// connection.
 fn is_answered(history: &Reading<'_>, it: &Operation) -> bool {
     history.requests_of(it.actor.host).any(|request| {
         let theirs = it.asked.at <= request.sent
@@ -255,8 +257,9 @@ fn is_answered(history: &Reading<'_>, it: &Operation) -> bool {
     })
 }
 
-/// Whether a call may have found a connection broken: one that broke before the call was over, and for which no other call has
-/// ended in an error since, nor has it been dialled anew. A call finds one at most.
+/// True if a call may have found a connection broken. Such a connection broke before the call ended. No other call has
+/// ended in an error because of it, and the process has not dialled again since. A call finds one broken connection at
+/// most.
 fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation) -> bool {
     let broken = || {
         let theirs = history
@@ -277,7 +280,8 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
             let theirs = theirs && !is_answered(history, other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
-        // A connection that its process closes before this call is over was for another call, and replaced none.
+        // A connection that its process closed before this call ended was dialled for another call, and replaced no
+        // broken one.
         let dialled = history.sessions.iter().filter(|session| {
             let anew = since < session.dialled && session.dialled < it.asked.at;
             let stays = session.broken
@@ -290,9 +294,9 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
     })
 }
 
-/// Whether an extension ended in an error although every server was heard, and so many of them had nothing left of a grant that
-/// all of them once had that no majority remained. Those that were missing before are being asked again, so their
-/// answers are open; and so it is at any time with who extends in the background.
+/// True if a renewal ended in an error although the lock must know of the loss: every server was heard, all of them
+/// once stored the grant, and no majority stores it now. If some servers did not store the grant before, the lock asks
+/// them again, so their answers are open. For a lock that renews in the background answers are open at any time.
 fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
     let Call::Renew { grant } = it.call else {
         return false;
@@ -310,7 +314,7 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
         Topology::Replicated { .. } => 1,
     };
     let tokens = history.tokens();
-    // What another task of the process may have put there says nothing of this grant.
+    // A token that another task of the process may have stored says nothing about this grant.
     let theirs = tokens.surely_of_grant(belief, history.operations());
     let names: BTreeSet<_> = theirs.map(|span| span.token).collect();
     let nodes = |stood: &dyn Fn(&TokenSpan<'_>) -> bool| {
@@ -323,7 +327,7 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
         confirms && other.outcome == Outcome::Ok && other.ended <= it.asked
     });
     let confirmed = confirmed.map(|other| other.ended).max();
-    // What was not answered once may count as there for ever.
+    // The lock may count a node that did not answer once as storing the grant for ever.
     let since = belief.asked.at.saturating_sub(history.recovery());
     confirmed.is_some_and(|at| nodes(&|span| span.stood(at)) == servers)
         && 2 * nodes(&|span| span.stood_within(it.asked, it.ended)) <= servers
@@ -332,24 +336,25 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
             .heard_everywhere(it.actor.host, since, it.ended.at)
 }
 
-/// Whether an acquisition is under way at a moment.
+/// True if the operation is an acquisition in progress at this moment.
 fn waits_at(it: &Operation, at: Moment) -> bool {
     it.call.acquires() && it.asked <= at && at <= it.ended
 }
 
-/// A span in which an operation keeps others from the lock.
+/// Span in which an operation keeps other clients from the lock.
 struct Standing {
     op: Option<OpId>,
     from: Duration,
     to: Duration,
 }
 
-/// When acquisitions kept other clients from the lock: as long as their holders believed in it, however often they extended it,
-/// and for the rest of a lease if no release was seen.
+/// Spans in which acquisitions kept other clients from the lock: as long as their holders believed in the grant,
+/// however often they renewed it. If no release was seen, the rest of a lease counts too.
 fn standing(history: &Reading<'_>) -> Vec<Standing> {
     let lease = history.lease.max(history.terms.longest_hold());
     let operations = history.operations();
-    // What is not seen to be given back stands for the rest of its lease, as the servers show.
+    // A grant without a known release lasts until the servers no longer store it, but at most for the rest of its
+    // lease.
     let rest = |belief: &Belief| {
         let last = belief.to.at.saturating_add(lease);
         let gone = history.tokens().of_grant(belief).map(|span| span.gone.0.at);
@@ -378,14 +383,14 @@ fn standing(history: &Reading<'_>) -> Vec<Standing> {
             to,
         }
     });
-    // What an acquisition without an answer took may stand, from the last of its requests on.
+    // The grant of an acquisition without an answer may last for a lease after the last request of this acquisition.
     let unheard = operations.iter().filter(|it| {
         let unheard = match it.outcome {
             Outcome::Unknown | Outcome::Cancelled | Outcome::Open => true,
             Outcome::Fail(why) => why == Refusal::Other,
             Outcome::Ok => false,
         };
-        // What has no end by the end of the history waits.
+        // An acquisition that has not ended by the end of the history is still waiting.
         it.call.acquires() && unheard && it.ended != Moment::NEVER
     });
     let unheard = unheard.map(|it| Standing {
@@ -401,7 +406,7 @@ fn standing(history: &Reading<'_>) -> Vec<Standing> {
     beliefs.chain(unheard).chain(late).collect()
 }
 
-/// For how long others than a waiter kept it from the lock in a span, and how many did.
+/// Returns how long other clients kept a waiter from the lock in a span, and how many operations did so.
 fn held(
     standing: &[Standing],
     waiter: &Operation,
@@ -420,7 +425,8 @@ fn held(
     (held, u32::try_from(others.len()).unwrap_or(u32::MAX))
 }
 
-/// When one of several servers carried out a request that nobody waited for any more: from then on it stands in the way there.
+/// Times at which one of several servers executed a request that no call waited for any more. From then on its token
+/// keeps other clients from the lock at this server.
 fn late<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = Duration> + 'a {
     let patience = history.request_timeout();
     let awaited = move |span: &TokenSpan<'_>| {
@@ -445,7 +451,7 @@ mod tests {
         scenario::{Fault, Topology},
     };
 
-    /// The lease is 12 s, a hand-over takes 4 s and a bit.
+    /// The lease is 12 s, and a hand-over takes slightly more than 4 s.
     fn check(entries: Vec<(u64, What)>) -> Finding {
         let mut history = history(entries);
         history.lease = s(12);
@@ -476,7 +482,7 @@ mod tests {
         assert!(!ends(error(2), Some(Fault::NodePause { node: 0 })));
     }
 
-    /// Seed 10021 of `redlock-of-three` under `eviction`: one of the two nodes that the grant stood on forgot it.
+    /// Seed 10021 of `redlock-of-three` under `eviction`: the grant relied on two nodes, and one of them forgot it.
     #[test]
     fn a_grant_that_a_node_forgot_need_not_be_extended() {
         let renewed = |fault: Option<Fault>| {
@@ -498,8 +504,8 @@ mod tests {
         assert!(!renewed(Some(Fault::Evict { node: 1 })));
     }
 
-    /// Seeds 1329 and 13397 of `redlock-of-three` under `eviction`: a node that had refused was being asked again; a node had the
-    /// token of another task of the process.
+    /// Seeds 1329 and 13397 of `redlock-of-three` under `eviction`. In one, the lock asked a node again that had
+    /// refused. In the other, a node stored the token of another task of the process.
     #[test]
     fn what_most_servers_have_lost_is_said_to_be_lost() {
         let renewed = |had: u8, forget: &[u8], more: Option<What>, (answers, in_background)| {
@@ -536,7 +542,8 @@ mod tests {
         assert!(!renewed(3, &[0, 1], beside, promised), "of two tasks");
     }
 
-    /// Seed 7161 of `fenced-redlock` under `eviction`: a node forgot its vote before the number was stored there.
+    /// Seed 7161 of `fenced-redlock` under `eviction`: a node forgot its vote before the lock stored the fencing token
+    /// there.
     #[test]
     fn a_vote_that_a_node_forgot_may_be_missed() {
         let tried = |fault: Option<Fault>| {
@@ -656,8 +663,8 @@ mod tests {
         assert!(granted_at(18, &[1, 2]));
     }
 
-    /// Seed 10951 of `redlock-of-three` and `fenced-redlock` under `node-pause`: a paused node carried out the try of a grant 25 s
-    /// later, and the next one to be paused was of the two that were free.
+    /// Seed 10951 of `redlock-of-three` and `fenced-redlock` under `node-pause`: a paused node executed the try of a
+    /// grant 25 s later. The next node to be paused was one of the two free ones.
     #[test]
     fn what_a_server_carries_out_when_the_call_is_long_over_adds_a_lease() {
         let stored_at = |at, nodes| {

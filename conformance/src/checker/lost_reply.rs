@@ -1,9 +1,10 @@
-//! P14, a lost reply: when a connection breaks after an acquisition was executed and before its client
-//! hears of it, the token stands and its owner does not know. That delays the client's own retry by at
-//! most two round trips, and one more if the server has to be sent the script; a lock that takes its own token for another's waits for the lease to end.
+//! P14, lost reply: a connection breaks after a server executed an acquisition and before the client gets the reply.
+//! The server stores the token, and its owner does not know. This may delay the client's own retry by two round trips
+//! at most, and by one more if the client has to send the script to the server. A lock that mistakes its own token for
+//! that of another client waits for the end of the lease.
 //!
-//! A request that is still under way when its connection breaks may land at any time: that case is not
-//! judged, and neither is one in which something else goes wrong meanwhile.
+//! The checker does not judge a request that is still in flight when its connection breaks, since it may arrive at any
+//! time. Nor does it judge a case in which another fault strikes meanwhile.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -42,7 +43,7 @@ impl Checker for LostReply {
         });
         let ghosts = cuts.filter_map(|(at, host, node)| {
             let (asker, ghost) = ghost(operations, tokens, host, at)?;
-            // The second of two cuts has hit the retry, perhaps: the one to the same node.
+            // If two cuts struck connections to the same node, the second one may have hit the retry.
             let alone = breaks(history, host, node, asker.asked.at, at.at) <= 1
                 || !history.accepts(Excuse::SecondCut);
             alone.then_some((at, asker, ghost))
@@ -94,13 +95,14 @@ impl Checker for LostReply {
     }
 }
 
-/// Whether a token was given back to stay for a while, which keeps its own process out as well.
+/// True if the owner released the token but the lock keeps it for a while, which keeps out the owner's own process as
+/// well.
 fn is_kept(history: &History, span: &TokenSpan<'_>) -> bool {
     let mut steps = span.expiries.windows(2);
     history.terms.hold > Duration::ZERO && steps.any(|step| step[1].2 < step[0].2)
 }
 
-/// The acquisition whose reply was lost, and its token, if there is just one that it can be.
+/// Returns the acquisition whose reply was lost, and its token, if both are certain.
 fn ghost<'a>(
     operations: &'a [Operation],
     tokens: &'a Tokens<'a>,
@@ -111,7 +113,7 @@ fn ghost<'a>(
         .iter()
         .filter(|it| it.actor.host == host && it.call.acquires() && it.asked < at && at < it.ended);
     let asker = askers.next().filter(|_| askers.next().is_none())?;
-    // What a server stores is looked at after the step in which it answers.
+    // The suite observes what a server stores after the step in which the server replies.
     let then = Moment {
         place: usize::MAX,
         ..at
@@ -121,8 +123,8 @@ fn ghost<'a>(
     Some((asker, ghost))
 }
 
-/// Whether a call ended in an error after its reply was lost, although nothing else was wrong and there was time to ask
-/// again. Of a lock on one server that promises an answer.
+/// True if a call ended in an error after its reply was lost, although no other fault struck and the call had time to
+/// ask again. The checker demands this only of a lock on one server that promises an answer.
 fn gives_up(
     history: &History,
     fault_intervals: &FaultIntervals,
@@ -146,7 +148,7 @@ fn gives_up(
     history.terms.answers && alone && error && in_time && well()
 }
 
-/// How many connections of a process to a node broke in a span.
+/// Number of connections between a process and a node that broke in a span.
 fn breaks(history: &History, host: u8, node: u8, since: Duration, to: Duration) -> usize {
     let all = history.iter().filter(|(when, what)| {
         let theirs =
@@ -156,8 +158,8 @@ fn breaks(history: &History, host: u8, node: u8, since: Duration, to: Duration) 
     all.count()
 }
 
-/// What a retry may take: to connect, to ask, and to ask again with a script that the server does not know yet. On
-/// several nodes a round that failed is given back before the next one.
+/// Time that a retry may take: to connect, to ask, and to ask again with a script that the server does not know yet. On
+/// several nodes the lock releases a failed round before the next one.
 fn trips(history: &History) -> Duration {
     let rounds = match history.topology {
         Topology::Nodes(2..) => 4,
@@ -166,7 +168,7 @@ fn trips(history: &History) -> Duration {
     history.terms.round_trips(rounds)
 }
 
-/// By when a retry should have had the lock that its own token kept it from.
+/// Returns the time by which a retry should have had the lock, if the process's own token kept the lock from it.
 fn delayed(
     history: &History,
     fault_intervals: &FaultIntervals,
@@ -181,7 +183,7 @@ fn delayed(
     let stands = ghost.stood(Moment::at(by)) && ghost.from.at <= from.at;
     let waits =
         stands && by < retry.ended.at && fault_intervals.heard_everywhere(host, after_the_cut, by);
-    // A call that does not wait is refused at once: one that began late enough must not be.
+    // A call that does not wait is refused at once. If it began late enough, the lock must not refuse it.
     let late = cut.at + trips(history) <= retry.asked.at;
     let refused = matches!(
         retry.outcome,

@@ -1,4 +1,4 @@
-//! The judges: each one a pure function of a history.
+//! Checkers, one for each property. A checker is a pure function of a history.
 
 mod access;
 mod admission;
@@ -51,49 +51,49 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// What can be promised and broken.
+/// Property that a lock may promise, and break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Property {
-    /// Nobody panics, and no task escapes the suite's control.
+    /// The lock does not panic, and starts no task outside of the suite's control.
     NoPanics,
     /// Beliefs of different owners never overlap.
     Exclusion,
-    /// Accesses of different grants never interleave at the resource.
+    /// Accesses to the resource by different grants never interleave.
     Accesses,
     /// Fencing tokens rise.
     Fencing,
-    /// Some order of the operations explains what everybody was told.
+    /// One order of the operations explains the answers to all clients.
     Linearizable,
-    /// A late release or renewal never touches another's grant.
+    /// A late release or renewal never frees or extends the grant of another owner.
     Ownership,
-    /// A dead holder's lock becomes free and is granted on.
+    /// The lock of a dead holder becomes free, and another client can acquire it.
     Progress,
-    /// When all is well, whoever waits is granted in time.
+    /// Once all faults are over, each waiter is granted the lock in time.
     Liveness,
-    /// Whoever was queued first is granted first.
+    /// Waiters are granted the lock in queue order.
     Fairness,
-    /// A free lock does not stay free while somebody waits for it.
+    /// The lock does not stay free while a client waits for it.
     WakeUp,
-    /// Leases are extended as long as needed, and losses are reported.
+    /// The lock extends leases as long as needed, and reports losses.
     Renewal,
-    /// What is cancelled leaves nothing behind.
+    /// A cancelled call leaves nothing behind.
     Cancellation,
-    /// Waits end when they should.
+    /// A wait ends when the caller asked it to end.
     Timeouts,
-    /// A lost reply does not keep its client out.
+    /// A lost reply does not keep its own client out of the lock.
     LostReply,
-    /// When all calls have returned nothing is left.
+    /// When all calls have returned, no key, subscription or task is left.
     CleanUp,
     /// A result never claims more than the servers did.
     Truth,
-    /// While a holder believes, the server stores its token.
+    /// While a holder believes that it holds the lock, the server stores its token.
     GroundedBelief,
-    /// Nothing revives a lost grant.
+    /// A grant never becomes valid again after its loss.
     Continuity,
-    /// A counter lets just the first N in.
+    /// A counter admits exactly the first N.
     Admission,
-    /// A latch opens when everybody has counted, and not before.
+    /// A latch opens when its count is 0, and not before.
     Latch,
 }
 
@@ -176,7 +176,7 @@ impl Property {
         }
     }
 
-    /// Whether it can be judged only where the server is observed.
+    /// True if its checker needs to know what the servers store, which only the double shows.
     #[must_use]
     pub const fn needs_observation(self) -> bool {
         match self {
@@ -203,7 +203,8 @@ impl Property {
         }
     }
 
-    /// Whether it compares times, so that a machine that was away may break it in a lock's name.
+    /// True if its checker compares times: a machine that stopped running the suite for a while may then convict a
+    /// sound lock.
     #[must_use]
     pub const fn timing_sensitive(self) -> bool {
         match self {
@@ -230,7 +231,7 @@ impl Property {
         }
     }
 
-    /// Whether it says that something never happens: once broken it stays broken, whatever comes later.
+    /// True if it says that something never happens: once broken it stays broken, whatever happens later.
     #[must_use]
     pub const fn is_safety(self) -> bool {
         matches!(
@@ -249,8 +250,8 @@ impl Property {
         )
     }
 
-    /// Its place in reports about one lock, the lowest first. A cause comes before its consequences: a lock that does not
-    /// check the owner breaks P5, and P1 only because of that.
+    /// Returns its rank in reports about one lock, lowest first. A cause comes before its consequences: a lock that
+    /// does not check the owner breaks P5, and breaks P1 only because of that.
     #[must_use]
     pub fn telling(self) -> usize {
         const FIRST: [Property; 15] = [
@@ -274,8 +275,8 @@ impl Property {
         place.unwrap_or(FIRST.len() + self as usize)
     }
 
-    /// Where the promise comes from and how not to make it, for properties that break locks whose authors did not mean to
-    /// promise them.
+    /// Returns a hint for authors who did not mean to promise this property: which promise includes it, and how to
+    /// leave it out.
     #[must_use]
     pub fn hint(self, promises: Promises) -> Option<&'static str> {
         let cleans_up = matches!(self, Self::Cancellation | Self::CleanUp | Self::LostReply);
@@ -285,7 +286,7 @@ impl Property {
         )
     }
 
-    /// What holds if it holds.
+    /// Returns the statement that is true if a lock keeps the property.
     #[must_use]
     pub const fn statement(self) -> &'static str {
         match self {
@@ -379,12 +380,12 @@ impl FromStr for Property {
     }
 }
 
-/// What a checker found.
+/// Result of a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The property holds in this history.
     Valid,
-    /// The history does not say enough.
+    /// The history does not tell if the property holds: the reason.
     Unknown(&'static str),
     /// The property is broken.
     Violation(Witness),
@@ -401,25 +402,25 @@ impl Finding {
     }
 }
 
-/// Where and how a property broke.
+/// Counterexample: where and how a property broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// When.
+    /// Moment of the violation.
     pub at: Moment,
-    /// Until when it lasted, where it did.
+    /// End of the violation, if it lasted for a span.
     pub until: Option<Duration>,
-    /// The grants concerned, the wronged one first.
+    /// The grants involved, the wronged grant first.
     pub grants: Vec<OpId>,
-    /// What happened, in a sentence.
+    /// Description of what happened, in one sentence.
     pub message: String,
 }
 
-/// A judge of one property.
+/// Checker of one property.
 pub trait Checker: Sync {
-    /// What it judges.
+    /// The property that it judges.
     fn property(&self) -> Property;
 
-    /// Judges a history of which everything has been read off.
+    /// Judges a history, given everything that is derived from it.
     fn judge(&self, history: &Reading<'_>) -> Finding;
 
     /// Judges a history.
@@ -428,7 +429,7 @@ pub trait Checker: Sync {
     }
 }
 
-/// All judges.
+/// All checkers.
 pub const CHECKERS: &[&dyn Checker] = &[
     &NoPanics,
     &Exclusion,
@@ -452,7 +453,7 @@ pub const CHECKERS: &[&dyn Checker] = &[
     &Latch,
 ];
 
-/// A true time in a message: seconds with milliseconds.
+/// Formats a true time for messages: seconds with milliseconds.
 pub(crate) fn seconds(at: Duration) -> String {
     format!("{:.3} s", at.as_secs_f64())
 }
@@ -480,7 +481,7 @@ pub(crate) mod hand_made {
     }
 
     impl History {
-        /// A connection, dialled then; it broke, and the process saw that at once.
+        /// Adds a connection that was dialled at `at`. It broke at `closed`, and the process noticed at once.
         pub(crate) fn dials(&mut self, host: u8, node: u8, at: u64, closed: Option<u64>) {
             self.sessions.push(Session {
                 host,
@@ -493,7 +494,7 @@ pub(crate) mod hand_made {
             });
         }
 
-        /// A request on a connection.
+        /// Adds a request on a connection.
         pub(crate) fn asks(
             &mut self,
             session: usize,

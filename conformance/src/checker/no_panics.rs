@@ -1,5 +1,5 @@
-//! P0, conduct: a panic of the code under test is a finding, and so is a script of its own that makes no sense to
-//! Lua. Stray tasks are counted by the runner, since a history cannot know of them.
+//! P0, no panics: the code under test must not panic, and must not send a script that Lua rejects because of an error
+//! of its own. The runner counts stray tasks, since a history does not show them.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Reading, What};
@@ -31,19 +31,19 @@ impl Checker for NoPanics {
     }
 }
 
-/// What the server says of a script that is wrong in itself, whatever was done to the server: Lua's own errors begin with
-/// the name that it gives to scripts, and are not followed by a place in it as those of commands are.
+/// Error texts of the server for a script that is wrong in itself, whatever happened to the server. Lua's own errors
+/// begin with ` user_script:`, the name that Redis gives to scripts. Errors of commands only end with `@user_script:`.
 const NONSENSE: [&str; 2] = [
     " user_script:",
     "Lua redis lib command arguments must be strings or integers",
 ];
 
-/// Whether an error says that a script is wrong in itself.
+/// True if the error says that a script is wrong in itself.
 pub(crate) fn is_nonsense(error: &str) -> bool {
     NONSENSE.iter().any(|text| error.contains(text))
 }
 
-/// A call that ended with an error which no fault can have made.
+/// Returns a call that ended with an error that no fault can have caused.
 fn fails(history: &Reading<'_>) -> Option<Witness> {
     history.iter().find_map(|(at, what)| {
         let What::Info { op, error } = what else {

@@ -1,13 +1,14 @@
-//! P5, owner-only: a late release or renewal never frees or extends another's grant.
+//! P5, owner-only: a late release or renewal never frees or extends the grant of another owner.
 //!
-//! Judged from what the server stored and whose request changed it. A stored token belongs to the
-//! client process whose request put it there. As long as it is unexpired, no request of another
-//! process may change it; and while its holder believes, nobody may remove it, since the holder's
-//! own release would have ended the belief.
+//! The checker looks at what the server stored, and at the request that changed it. A stored token belongs to the
+//! client process whose request stored it. While the token is unexpired, no request of another process may change it.
+//! While its holder believes that it holds the lock, no request at all may remove it: a release by the holder would
+//! have ended the belief.
 //!
-//! Which token is a holder's own? The one that the subject named. If it names none: of those that its process put there
-//! while it acquired, the one that stood on the most nodes when the grant was reported. Others may be there of other tasks,
-//! or of requests before that were given up.
+//! The own token of a grant is the token that the subject named. If the subject names none, the checker takes the
+//! tokens that the holder's process stored during the acquisition, and picks the one that most nodes stored when the
+//! grant was reported. The other tokens may belong to other tasks of the process, or to earlier requests that were
+//! given up.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Judges P5.
 pub struct Ownership;
 
-/// What is stored, who put it there, and when.
+/// A stored holder, with the client process that stored it.
 #[derive(Clone, Copy)]
 struct Tenure<'a> {
     stored: &'a Holder,
@@ -70,14 +71,14 @@ impl Checker for Ownership {
     }
 }
 
-/// Grants whose tokens can be told from others.
+/// Grants, with the tokens by which the checker recognizes them.
 struct Holders<'a> {
     beliefs: &'a [Belief],
-    /// By belief.
+    /// Token of each belief; `None` if it is not certain.
     tokens: Vec<Option<&'a [u8]>>,
     /// Grants whose tokens the subject named.
     named: BTreeSet<OpId>,
-    /// Tokens that all grants of an owner share.
+    /// Tokens that stand for all grants of an owner.
     of_owners: BTreeSet<&'a [u8]>,
 }
 
@@ -97,8 +98,8 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// The grant that the stored token belongs to, if there is just one; of several grants that an owner named by the same
-    /// token, the first that is believed in at that moment.
+    /// Returns the grant to which the stored token belongs, if there is only one. If an owner named several grants by
+    /// the same token, returns the first one in which its holder believes at that moment.
     fn holder(&self, tenure: &Tenure<'_>, at: Moment) -> Option<&Belief> {
         let all = self.beliefs.iter().zip(&self.tokens);
         let theirs = all.filter(|&(belief, &token)| {
@@ -116,7 +117,7 @@ impl<'a> Holders<'a> {
     }
 }
 
-/// The token of a grant, if no other one can be its own as well.
+/// Returns the token of a grant, if no other token may be its own.
 fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
     if let Some(token) = tokens.named.get(&belief.grant) {
         return Some(&token.bytes);
@@ -131,7 +132,7 @@ fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
     first.next().is_none().then_some(token)
 }
 
-/// What a request of `host` did to somebody else's grant, if it did.
+/// Returns what a request of `host` did to the grant of another owner, if it did anything.
 fn wrong(
     history: &History,
     before: &Tenure<'_>,
@@ -144,13 +145,13 @@ fn wrong(
     let kept = after.iter().find(|it| it.token == before.stored.token);
     if let Some(kept) = kept {
         let (was, is) = (before.stored.expires, kept.expires);
-        // Those who share a lock may share its expiry, as long as nobody shortens it.
+        // Owners that share a lock may also share its expiry, as long as no request shortens it.
         let shortened = is.is_some() && (was.is_none() || is < was);
         let changed = is != was && (shortened || history.kind == Kind::Mutex);
         return (foreign && changed).then_some("changed the expiry of");
     }
     let holder = holders.holder(before, at);
-    // Of a token that all grants of an owner share, the owner may end one grant by the release of another.
+    // If all grants of an owner share a token, a release of one grant may end another grant of this owner.
     let believed = !holders.of_owners.contains(&*before.stored.token)
         && holder.is_some_and(|belief| belief.from < at && at < belief.to);
     let verb = if after.is_empty() {
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn another_task_of_the_same_process_is_another_owner() {
-        // Task 1 "releases" what task 0 still believes to hold.
+        // Task 1 "releases" the grant that task 0 still believes to hold.
         let message = verdict(then(vec![(3, frees(0))])).unwrap_err();
         assert!(message.contains("freed the grant of c1"), "{message}");
     }
@@ -285,7 +286,7 @@ mod tests {
             Ownership.check(&history).witness().is_some()
         };
         assert!(left(&["a"], &[]));
-        // The other one is of a request before, or of another task.
+        // The other token belongs to an earlier request, or to another task.
         assert!(!left(&["a", "b"], &["b"]));
     }
 

@@ -1,8 +1,8 @@
-//! P6, deadlock freedom: a dead holder's lock is free after at most its lease, and is granted on.
+//! P6, deadlock freedom: the lock of a dead holder is free after its lease at most, and another client can acquire it.
 //!
-//! Every run ends with the death of all clients; then a probe on a healthy link asks for the lock
-//! and waits for one lease and a half. Besides, on the double, no client may die and leave a key
-//! behind that lasts longer than the lease, nor may another extend it.
+//! Every run ends with the death of all clients. Then a probe on a healthy connection asks for the lock, and waits for
+//! one and a half leases. On the double, the checker also looks at stored keys: a dead client must not leave a key that
+//! lasts longer than the lease, and no other client may extend such a key.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -18,10 +18,10 @@ use std::{
 /// Judges P6.
 pub struct Progress;
 
-/// Times at the server are counted in whole milliseconds.
+/// Granularity of times at the server: whole milliseconds.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// By how much a lease is longer in true time where the server's clock is slow, within its bound.
+/// Factor by which a lease may be longer in true time because the server's clock runs slow, within its bound.
 const DRIFT: f64 = 0.01;
 
 impl Checker for Progress {
@@ -38,7 +38,7 @@ impl Checker for Progress {
             matches!(what, What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }
                 if of_probe(*op))
         });
-        // A semaphore may grant one permit per call only: then the probe acquires the permits in separate calls.
+        // A semaphore may grant one permit per call only. Then the probe acquires the permits in separate calls.
         let not_offered = |what: &What| {
             let why = Refusal::NotOffered;
             matches!(*what, What::Fail { why: of, .. } if of == why)
@@ -81,7 +81,7 @@ fn left_behind(history: &History) -> Option<Witness> {
         Topology::Nodes(nodes) => usize::from(nodes.saturating_sub(1) / 2),
         Topology::Replicated { .. } => 0,
     };
-    // Per node, what is stored and whose it is.
+    // Per node: the stored holders, each with the client process that stored it.
     let mut kept: BTreeMap<u8, Vec<(&Holder, u8)>> = BTreeMap::new();
     for (at, what) in history.iter() {
         match what {
@@ -128,7 +128,7 @@ fn left_behind(history: &History) -> Option<Witness> {
             .filter(|(_, owner)| dead.contains(owner));
         let outlives =
             |&(stored, owner): &(&Holder, u8)| outlives(stored, owner, at, longest, history.lease);
-        // Of several nodes a minority may keep it: that stops nobody.
+        // A minority of several nodes may keep the key: it stops no client.
         if let Some(message) = of_the_dead.filter_map(outlives).nth(spare) {
             return Some(Witness {
                 at,
@@ -141,7 +141,7 @@ fn left_behind(history: &History) -> Option<Witness> {
     None
 }
 
-/// Whether a living client extended what a dead one had.
+/// Returns a message if a living client extended a holder of a dead client.
 fn kept_alive(
     before: &[(&Holder, u8)],
     after: &[Holder],

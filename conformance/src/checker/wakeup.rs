@@ -1,15 +1,14 @@
-//! P10, no lost wake-up: a lock that is free at the server does not stay free while somebody waits
-//! for it who is alive and can be reached, not for longer than the lock promised.
+//! P10, no lost wake-up: a lock that is free at the server does not stay free for longer than the lock promised while a
+//! live, reachable client waits for it.
 //!
-//! Where something was wrong for the waiter during its wait, the message that should have woken it may
-//! be lost: then the former holder's remaining TTL is its bound, and time counts from when all is well
-//! again and a request that was caught in it has timed out. Where waiters are served in order, so is time given to each of
-//! the others for whom something is wrong.
+//! If a fault struck the waiter during its wait, its wake-up may be lost. Then the remaining TTL of the former holder
+//! is its bound. Time counts from when all faults are over and a request that a fault struck has timed out. If waiters
+//! are served in queue order, the bound also grows with each of the other waiters that a fault has struck.
 //!
-//! A lock whose releases tell those who wait, and whose waiters know when a lease ends, promised more: where nothing is
-//! wrong for anybody, it is taken within a few round trips after it was given back or has expired. That is
-//! judged of one node alone, since of several a majority has to be free. A release that leaves a lock
-//! taken, for a while or by others, need not tell when that ends.
+//! Some locks promise more: a release wakes waiters, and waiters know when a lease ends. Without any fault, a client
+//! must acquire such a lock within a few round trips after its release or expiry. The checker judges this for one node
+//! only, since of several nodes a majority must be free. If a release leaves the lock taken, for a while or by other
+//! holders, the lock need not tell waiters when this ends.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -20,25 +19,26 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// Who is told may have to hand that on, and asks then: the message, a request and its reply, for each of two.
+/// Round trips from a wake-up to the grant. The first waiter may have to hand the wake-up on, and the next one asks:
+/// for each of the two a message, a request and its reply.
 const ROUND_TRIPS_WHEN_TOLD: u32 = 4;
 
-/// Within so many round trips a waiter is there to be told: it connects, asks, subscribes and asks again.
+/// Round trips until a waiter can get a wake-up: it connects, asks, subscribes and asks again.
 const ROUND_TRIPS_TO_HEAR: u32 = 6;
 
-/// Those who wait for the end of a lease need not all ask in the same instant.
+/// Time over which waiters may spread their requests at the end of a lease.
 const SPREAD: Duration = Duration::from_millis(10);
 
 /// Judges P10.
 pub struct WakeUp;
 
-/// A span in which nobody holds the lock at any server.
+/// Span in which no server stores a holder.
 struct Free {
     from: Duration,
     to: Duration,
-    /// When the former holder's lease would have ended.
+    /// End of the former holder's lease, had it not been released.
     lease_end: Duration,
-    /// By whom it was freed: by a request, or by nobody as its lease ended.
+    /// Cause that freed the lock: a request, a fault, or the end of the lease.
     by: Cause,
 }
 
@@ -73,7 +73,7 @@ impl Checker for WakeUp {
                 let mut spans = spans.filter_map(|free| {
                     let to = free.to.min(to);
                     let from = woken_by(history, fault_intervals, waiter, free, to).max(from);
-                    // Few sleep for so long: who is in front is asked for those alone.
+                    // Few waiters sleep for so long, so the waiters in front are counted for them alone.
                     let slept = to.saturating_sub(from);
                     let bound =
                         (slept > bound).then(|| bound * turns(history, waiter, from, to))?;
@@ -101,7 +101,7 @@ impl Checker for WakeUp {
     }
 }
 
-/// From when to when an operation waits, its time to connect and to ask for the first time left out.
+/// Span in which an operation waits, without its time to connect and to ask for the first time.
 fn waiting(history: &History, it: &Operation) -> Option<(Duration, Duration)> {
     let Call::Acquire { wait, .. } = it.call else {
         return None;
@@ -111,12 +111,12 @@ fn waiting(history: &History, it: &Operation) -> Option<(Duration, Duration)> {
     Some((from, (it.asked.at + wait).min(it.ended.at).min(end)))
 }
 
-/// How long who waits may take if it knows that the lock is free.
+/// Longest time that a waiter may take once it knows that the lock is free.
 fn when_told(history: &History) -> Duration {
     history.terms.round_trips(ROUND_TRIPS_WHEN_TOLD) + SPREAD
 }
 
-/// From when to when a lock was free although its waiter should have known of that.
+/// Returns a span in which a lock was free although its waiter should have known it.
 fn untold(
     history: &Reading<'_>,
     fault_intervals: &FaultIntervals,
@@ -131,14 +131,14 @@ fn untold(
     let bound = when_told(history);
     let (_, to) = waiting(history, waiter)?;
     let hears = waiter.asked.at + history.terms.round_trips(ROUND_TRIPS_TO_HEAR);
-    // Who goes first may yet be busy with what went wrong before.
+    // The first waiter may still recover from an earlier fault.
     let grace = history.request_timeout() + history.recovery();
     let since = waiter.asked.at.saturating_sub(grace);
     let well = |by| {
         let mut hosts = operations.iter().map(|it| it.actor.host);
         hosts.all(|host| fault_intervals.calm(host, since, by))
     };
-    // Few are free for so long: the rest is asked of those alone.
+    // Few free spans are so long, so the costly checks run for them alone.
     let long = free.iter().filter(|free| {
         let to = free.to.min(to);
         hears <= free.from && to.saturating_sub(free.from) > bound
@@ -155,8 +155,8 @@ fn untold(
     spans.find(|&(from, _)| well(from + bound))
 }
 
-/// Whether somebody gave back a share while another one stood, of which nobody is told: the waiter, or whoever goes before
-/// it, may have been told the end of the one that is gone.
+/// True if a client released its grant while another grant stood. The lock publishes no message then. The waiter, or a
+/// waiter in front of it, may know only the end of the grant that is gone.
 fn shared(
     history: &Reading<'_>,
     operations: &[Operation],
@@ -182,8 +182,8 @@ fn shared(
     })
 }
 
-/// Whether a holder brought its end forward while somebody waited, as a release does that leaves a lock taken for a
-/// while: the waiter may have been told of a later one, or in a queue whoever was in front of it.
+/// True if a holder brought its expiry forward while a client waited, as a release does that keeps the lock for a
+/// while. The waiter may know only the later expiry; in a queue, so may a waiter in front of it.
 fn hastened(
     history: &Reading<'_>,
     operations: &[Operation],
@@ -204,7 +204,7 @@ fn hastened(
     history.tokens().spans.iter().any(ends)
 }
 
-/// From when on a waiter can be expected to know that the lock is free.
+/// Returns the time from which a waiter can be expected to know that the lock is free.
 fn woken_by(
     history: &Reading<'_>,
     fault_intervals: &FaultIntervals,
@@ -213,7 +213,7 @@ fn woken_by(
     to: Duration,
 ) -> Duration {
     let (host, since) = (waiter.actor.host, waiter.asked.at);
-    // Who is in front keeps its place for some time after its death.
+    // A waiter in front keeps its place for some time after its death.
     let ahead = match history.terms.fair {
         true if history.accepts(Excuse::HeadStopped) => {
             let others = rivals(history, waiter, to);
@@ -230,8 +230,8 @@ fn woken_by(
     })
 }
 
-/// How many have to be waited for: whoever may be in front in a queue and is hindered keeps its place for as long as a
-/// waiter may take.
+/// Returns the number of waiters whose time counts. A waiter that may be in front in the queue, and that a fault
+/// struck, keeps its place for as long as a waiter may take. Returns at least 1.
 fn turns(history: &Reading<'_>, waiter: &Operation, from: Duration, to: Duration) -> u32 {
     if !history.terms.fair {
         return 1;
@@ -243,7 +243,7 @@ fn turns(history: &Reading<'_>, waiter: &Operation, from: Duration, to: Duration
     u32::try_from(hindered.count()).unwrap_or(u32::MAX).max(1)
 }
 
-/// The processes that ask for the lock as well while a waiter waits.
+/// Returns the other processes that ask for the lock while a waiter waits.
 fn rivals(history: &Reading<'_>, waiter: &Operation, to: Duration) -> BTreeSet<u8> {
     let others = history.operations().iter().filter(|it| {
         let another = it.actor.host != waiter.actor.host && it.call.acquires();
@@ -252,7 +252,7 @@ fn rivals(history: &Reading<'_>, waiter: &Operation, to: Duration) -> BTreeSet<u
     others.map(|it| it.actor.host).collect()
 }
 
-/// The spans in which no token stands anywhere.
+/// Returns the spans in which no node stores a token.
 fn free(tokens: &Tokens<'_>) -> Vec<Free> {
     let mut tokens: Vec<_> = tokens.spans.iter().collect();
     tokens.sort_by_key(|span| span.from);
@@ -300,7 +300,7 @@ mod tests {
         WakeUp.check(&history) == Finding::Valid
     }
 
-    /// Freed at 5, for a waiter that is there since 1; taken at some time.
+    /// The lock is released at 5, for a waiter that waits since 1, and acquired at `at`.
     fn taken_at(at: u64, between: Vec<(u64, What)>) -> Vec<(u64, What)> {
         let begin = vec![
             (0, stores(0, "a", Some(12))),
@@ -388,7 +388,7 @@ mod tests {
         assert!(!passes(taken_at(15, cut())));
     }
 
-    /// Seed 1983 of `fenced-fair` under `delay`: two who were in front in the queue had slow links.
+    /// Seed 1983 of `fenced-fair` under `delay`: the connections of two waiters in front were slow.
     #[test]
     fn each_one_in_front_who_is_hindered_takes_its_time() {
         let taken = |at: u64, is_fair| {
@@ -413,7 +413,7 @@ mod tests {
         assert!(!taken(9, false));
     }
 
-    /// Whether a lock passes that was given back in this way and taken at 13, where those who wait are told.
+    /// True if a lock passes that is freed by this event at 12 and acquired at 13. Its releases wake waiters.
     fn told(given_back: What, between: Vec<(u64, What)>) -> bool {
         let mut entries = vec![
             (0, stores(0, "a", Some(12))),
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn who_waits_is_told_of_a_release_at_once() {
         assert!(!told(frees(0), vec![]));
-        // Another one takes it in time.
+        // Another client acquires the lock in time.
         let taken = vec![(12, stores(2, "c", Some(24)))];
         assert!(told(frees(0), taken));
     }
@@ -507,7 +507,8 @@ mod tests {
             expires: Some(s(until)),
             ..Holder::default()
         };
-        // Seed 598 of `read-write-preferring` under `overwork`: the writer in front was told, the reader came later.
+        // Seed 598 of `read-write-preferring` under `overwork`: the writer in front knew of the expiry, and the reader
+        // came later.
         let behind = |prefers_writers| {
             let both = vec![stored("a", 12), stored("c", 20)];
             let server = |stored| What::Server {

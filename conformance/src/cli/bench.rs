@@ -7,9 +7,10 @@ use super::{
 };
 use clap::Args;
 use redouble_conformance::bench::{
-    BenchError, Load, LockBackend, Measured, json, measure, page, table,
+    BenchError, Load, LockBackend, Measured, json, measure, median, page, table,
 };
 use std::{
+    collections::BTreeMap,
     io::Write,
     path::PathBuf,
     process,
@@ -25,7 +26,8 @@ pub(super) const HELP: &str = "\
 Measures locks in real time: the latency of an acquisition, the time of a hand-over, how evenly clients
 share the lock, and the commands per cycle.
 
-Each client acquires the lock, holds it, releases it and begins again, over connections of its own. With
+Each client acquires the lock, holds it, releases it and begins again, over connections of its own; with
+--tasks each of its tasks does so, over the connections of the client. With
 --rate cycles begin at planned times, and latencies count from these, so a lock that falls behind shows
 the whole waiting time.
 
@@ -33,14 +35,18 @@ the whole waiting time.
   redouble-check bench --lock mutex fair --backend spawn   two locks, on a redis-server of their own
   redouble-check bench --lock 'seed-A*' --clients 2        locks from the wild (see --list)
   redouble-check bench --rate 500 --clients 32             begins 500 cycles a second
+  redouble-check bench --backend spawn --rounds 3          the median of three rounds
 
 A line of the result:
                     ------- acquire --------  ------ hand-over ------
-  lock   cycles/s  p50  p99  p99.9  max       p50  p99  p99.9  max      fairness  commands  failed
+  lock   cycles/s  p50  p99  p99.9  max       p50  p99  p99.9  max      fairness  commands  requests  server  failed
 acquire    from the request (with --rate: from its planned time) to the grant
 hand-over  from the start of a release to the grant of a client that was waiting by then
-fairness   Jain's index over clients: 1 if all acquired equally often, 1/n if one of n acquired always
+fairness   Jain's index over clients (with --tasks: over all tasks): 1 if all acquired equally often, 1/n if
+           one of n acquired always
 commands   per cycle, as the servers count them, including commands in scripts
+requests   per cycle: how often the servers read from a connection; requests that arrive together count once
+server     CPU time of the servers per cycle; the embedded double reports neither this nor requests
 failed     cycles whose lock was not granted in time, was lost before its release, or has an unknown outcome
 
 If two clients hold the lock at once, the run reports it and exits with code 1. ^C ends the measurement
@@ -64,6 +70,9 @@ pub(super) struct Bench {
     /// Number of clients.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=250))]
     clients: u8,
+    /// Number of tasks of each client, which share its connections.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=250))]
+    tasks: u8,
     /// Number of keys: client i always acquires key i modulo this.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=250))]
     keys: u8,
@@ -76,6 +85,10 @@ pub(super) struct Bench {
     /// Seconds to measure each lock.
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
+    /// Number of rounds. Locks take turns, and of each lock the round with the median of cycles per second is shown;
+    /// a second holder in any round counts.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=99))]
+    rounds: u8,
     /// Cycles that all clients together start per second [default: each client starts a cycle when its last
     /// one is over].
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
@@ -118,6 +131,7 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
     }
     let load = Load {
         clients: args.clients,
+        tasks: args.tasks,
         keys: args.keys,
         lease: Duration::from_millis(args.lease),
         hold: args.hold,
@@ -133,28 +147,35 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
     };
     let locks = select::locks(&args.lock)?;
     let interrupted = listen_for_interrupts()?;
-    let (mut all, mut left_out, mut failed) = (Vec::<Measured>::new(), Vec::new(), None);
-    for lock in &locks {
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        let (subject, bar) = ((lock.row.make)(), progress::timer(lock.id, load.time));
-        let moved = |elapsed: Duration| bar.set_position(progress::steps(elapsed));
-        let measured = measure(&*subject, &place, &load, &interrupted, &moved);
-        bar.finish_and_clear();
-        match measured {
-            Ok(measured) => all.push(measured),
-            Err(error @ (BenchError::NotALock | BenchError::Unusable { .. })) => {
-                left_out.push(format!("not measured: {}: {error}", lock.id));
+    let mut rounds: Vec<Vec<Measured>> = locks.iter().map(|_| Vec::new()).collect();
+    let (mut left_out, mut failed) = (BTreeMap::new(), None);
+    'all: for _ in 0..args.rounds {
+        for (lock, rounds) in locks.iter().zip(&mut rounds) {
+            if interrupted.load(Ordering::Relaxed) {
+                break 'all;
             }
-            Err(error) => {
-                failed = Some(format!("{}: {error}", lock.id));
-                break;
+            if left_out.contains_key(lock.id) {
+                continue;
+            }
+            let (subject, bar) = ((lock.row.make)(), progress::timer(lock.id, load.time));
+            let moved = |elapsed: Duration| bar.set_position(progress::steps(elapsed));
+            let measured = measure(&*subject, &place, &load, &interrupted, &moved);
+            bar.finish_and_clear();
+            match measured {
+                Ok(measured) => rounds.push(measured),
+                Err(error @ (BenchError::NotALock | BenchError::Unusable { .. })) => {
+                    left_out.insert(lock.id, format!("not measured: {}: {error}", lock.id));
+                }
+                Err(error) => {
+                    failed = Some(format!("{}: {error}", lock.id));
+                    break 'all;
+                }
             }
         }
     }
+    let all: Vec<Measured> = rounds.into_iter().filter_map(median).collect();
     show(args, &load, &all, out)?;
-    for line in &left_out {
+    for line in left_out.values() {
         writeln!(out, "{line}")?;
     }
     if let Some(error) = failed {
@@ -174,9 +195,13 @@ fn show(args: &Bench, load: &Load, all: &[Measured], out: &mut impl Write) -> Fa
         || "closed loop".to_owned(),
         |rate| format!("{rate} cycles/s begun"),
     );
+    let tasks = match load.tasks {
+        1 => String::new(),
+        tasks => format!(" of {tasks} tasks"),
+    };
     writeln!(
         out,
-        "{}; clients: {}, keys: {}, lease: {:?}, hold: {:?}; {how}\n",
+        "{}; clients: {}{tasks}, keys: {}, lease: {:?}, hold: {:?}; {how}\n",
         first.place, load.clients, load.keys, load.lease, load.hold
     )?;
     writeln!(out, "{}", table(all))?;

@@ -1,46 +1,46 @@
-//! What holders believe, and how long: read off a history.
+//! Spans in which holders believe that they hold the lock, derived from a history.
 
 use super::{Actor, Call, History, Mode, Moment, OpId, What};
 use std::time::Duration;
 
-/// Why a holder stopped believing that it holds.
+/// Reason why a holder's belief ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It began to give the grant back.
+    /// The holder invoked the release.
     Released,
-    /// It was told of the loss.
+    /// The holder learned of the loss.
     Lost,
-    /// Its process died.
+    /// The holder's process died.
     Crashed,
-    /// Its deadline passed on its own clock, or for a subject without deadlines, its lease.
+    /// The deadline passed on the holder's own clock. For a subject without deadlines: the lease ended.
     Deadline,
     /// The history ends.
     Open,
 }
 
-/// The span in which an actor may rely on a grant.
+/// Span in which a holder may rely on a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belief {
-    /// The grant, named by the operation that won it.
+    /// The grant: id of the operation that won it.
     pub grant: OpId,
     /// The holder.
     pub actor: Actor,
-    /// How it holds.
+    /// Mode in which the holder holds the lock.
     pub mode: Mode,
-    /// The fencing token of the grant, where the lock has them.
+    /// Fencing token of the grant, if the lock has fencing tokens.
     pub fence: Option<u64>,
-    /// When the acquiring operation (its last try, where the suite drives the tries) began.
+    /// Start of the acquiring operation. If the suite drives a wait as a loop of tries: start of the last try.
     pub asked: Moment,
-    /// When the grant was reported.
+    /// Time at which the lock reported the grant.
     pub from: Moment,
-    /// When the belief ended; not part of the span.
+    /// End of the belief; not part of the span.
     pub to: Moment,
-    /// Why it ended.
+    /// Reason of the end.
     pub end: End,
 }
 
 impl Belief {
-    /// The first moment at which both beliefs stand, if there is one.
+    /// First moment at which both beliefs hold, if there is one.
     #[must_use]
     pub fn overlap(&self, other: &Self) -> Option<Moment> {
         let from = self.from.max(other.from);
@@ -50,14 +50,14 @@ impl Belief {
 
 type OpenCall = (OpId, Moment, Actor, Call);
 
-/// Removes a call that has ended.
+/// Removes a call that has ended from the list, and returns it.
 fn take_call(calls: &mut Vec<OpenCall>, op: OpId) -> Option<OpenCall> {
     let place = calls.iter().rposition(|call| call.0 == op)?;
     Some(calls.swap_remove(place))
 }
 
 impl History {
-    /// Until when a grant is believed in that has no deadline.
+    /// End of the belief in a grant that has no deadline.
     fn undated(&self, asked: Moment) -> Duration {
         match self.terms.renews {
             true => Duration::MAX,
@@ -65,17 +65,17 @@ impl History {
         }
     }
 
-    /// The belief of every definite grant, in order of grants.
+    /// Returns the belief of every definite grant, in order of grants.
     ///
-    /// A belief is `[ok, min(release invoked, loss delivered, crash, deadline on the holder's
-    /// clock))`. A pause does not end it. A grant without a deadline claims nothing past its lease,
-    /// counted from the start of the try that won it, unless its lock extends leases in the background.
+    /// A belief is `[ok, min(release invoked, loss delivered, crash, deadline on the holder's clock))`. A pause does
+    /// not end it. A grant without a deadline ends with its lease, counted from the start of the try that won it. If
+    /// its lock extends leases in the background, the belief has no such end.
     #[must_use]
     pub fn beliefs(&self) -> Vec<Belief> {
-        // Calls that have not ended; a few at a time.
+        // Calls that have not ended: only a few at a time.
         let mut calls: Vec<OpenCall> = Vec::new();
         let mut beliefs: Vec<Belief> = Vec::new();
-        // Few at a time: the grant, its place in the list, and until when it is believed in.
+        // Current beliefs, only a few at a time: the grant, its index in `beliefs`, and the end of the belief.
         let mut open: Vec<(OpId, usize, Duration)> = Vec::new();
         for (moment, what) in self.iter() {
             open.retain(|&(_, index, until)| {
@@ -170,7 +170,7 @@ impl History {
         for (_, index, until) in open {
             (beliefs[index].to, beliefs[index].end) = (Moment::at(until), End::Open);
         }
-        // A grant that was dead on arrival claims nothing; keep the span well formed.
+        // A grant whose deadline had passed when it was reported has an empty belief: `to` must not be before `from`.
         for belief in &mut beliefs {
             belief.to = belief.to.max(belief.from);
         }

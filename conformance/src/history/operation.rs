@@ -1,18 +1,18 @@
-//! Operations with their ends: read off a history.
+//! Operations with their outcomes, derived from a history.
 
 use super::{Actor, CANCELLED, Call, History, Moment, OpId, Refusal, What};
 use crate::scenario::Lost;
 
-/// How an operation ended, as far as its caller knows.
+/// Outcome of an operation, as its caller knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It happened.
+    /// The operation happened.
     Ok,
-    /// It did not happen.
+    /// The operation did not happen.
     Fail(Refusal),
-    /// It may have happened.
+    /// The operation may have happened.
     Unknown,
-    /// The caller dropped it.
+    /// The caller dropped the call's future.
     Cancelled,
     /// The caller died, or the history ends.
     Open,
@@ -21,24 +21,25 @@ pub enum Outcome {
 /// An operation from its call to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Its id.
+    /// Id of the operation.
     pub op: OpId,
-    /// Who called.
+    /// The calling client.
     pub actor: Actor,
-    /// What was asked for.
+    /// The call.
     pub call: Call,
-    /// When it was called.
+    /// Start of the call.
     pub asked: Moment,
-    /// When it ended, or its caller died.
+    /// End of the call, or the death of its caller.
     pub ended: Moment,
-    /// How it ended.
+    /// Outcome of the call.
     pub outcome: Outcome,
-    /// A connection broke meanwhile whose request was still under way.
+    /// True if a connection of the process broke during the call while a request was still in flight.
     pub left_behind: bool,
 }
 
 impl Operation {
-    /// By when its requests have had their effect: they may land at any time if it was not heard out, or left one behind.
+    /// Time by which all requests of the operation have had their effect. [`Moment::NEVER`] if a request may arrive at
+    /// any time: the operation has no definite outcome, or left a request in flight.
     #[must_use]
     pub fn landed(&self) -> Moment {
         match self.outcome {
@@ -51,7 +52,7 @@ impl Operation {
         }
     }
 
-    /// Whether both were under way at some moment.
+    /// True if both operations were in progress at some moment.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.asked <= other.ended && other.asked <= self.ended
@@ -63,7 +64,7 @@ impl History {
     #[must_use]
     pub fn operations(&self) -> Vec<Operation> {
         let mut operations: Vec<Operation> = Vec::new();
-        // Places in the list of the operations that have not ended; a few at a time.
+        // Indices of the operations that have not ended: only a few at a time.
         let mut open: Vec<usize> = Vec::new();
         for (at, what) in self.iter() {
             let (op, outcome) = match *what {

@@ -1,4 +1,4 @@
-//! A history with what is read off it: once, for all judges.
+//! A history with everything that the checkers derive from it. It is derived once, and all checkers use it.
 
 use super::{
     Actor, Belief, Call, Excuse, FaultIntervals, History, Moment, OpId, Operation, TokenSpan,
@@ -6,7 +6,7 @@ use super::{
 };
 use std::{collections::BTreeMap, ops::Deref};
 
-/// A history, and what every judge wants to know of it.
+/// A history, with its operations, beliefs, stored tokens and fault intervals.
 pub struct Reading<'a> {
     history: &'a History,
     calls: BTreeMap<OpId, (Moment, Actor, Call)>,
@@ -16,18 +16,18 @@ pub struct Reading<'a> {
     tokens: Tokens<'a>,
     queued: Tokens<'a>,
     fault_intervals: FaultIntervals,
-    /// The excuse that does not count.
+    /// The excuse that the checkers do not accept; `None` if they accept all of them.
     off: Option<Excuse>,
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history.
+    /// Derives everything from a history.
     #[must_use]
     pub fn of(history: &'a History) -> Self {
         Self::read(history, None)
     }
 
-    /// The same for judges that do not accept an excuse: to see whether it is needed.
+    /// Same as [`Self::of`], but the checkers do not accept `excuse`. A test thus sees if a checker needs this excuse.
     #[must_use]
     pub fn without(history: &'a History, excuse: Excuse) -> Self {
         Self::read(history, Some(excuse))
@@ -48,7 +48,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether judges accept an excuse.
+    /// True if the checkers accept the excuse.
     #[must_use]
     pub fn accepts(&self, excuse: Excuse) -> bool {
         self.off != Some(excuse)
@@ -102,8 +102,9 @@ impl<'a> Reading<'a> {
         &self.fault_intervals
     }
 
-    /// Whether a node, or each node, answered all requests that a call of a client process depended on, and nothing was wrong
-    /// between the two meanwhile. A connection that broke before and was not dialled anew counts as wrong.
+    /// True if a node (each node for `None`) answered all requests of a client process on which a call depended. Also,
+    /// no fault may have struck between the process and the node during the call. A connection that broke before the
+    /// call counts as a fault until the process has dialled again.
     #[must_use]
     pub fn is_heard(&self, host: u8, node: Option<u8>, call: &Operation) -> bool {
         let (since, ended) = (self.depends_since(host, call.asked.at), call.ended.at);
@@ -123,12 +124,12 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Whether a token may have been put there by a request that was held up for more than a lease.
+    /// True if a request may have stored this token more than a lease after its call began.
     #[must_use]
     pub fn arrived_after_lease(&self, span: &TokenSpan<'_>) -> bool {
         self.operations.iter().any(|it| {
             let host = it.actor.host;
-            // Of several nodes one may carry it out when the others have long decided it.
+            // One of several nodes may execute the request long after the other nodes decided the call.
             let open = self.tokens.several || span.from < it.landed();
             let theirs = it.call.acquires() && span.owner == Some(host) && open;
             let sent_by = span.from.at.checked_sub(self.lease);

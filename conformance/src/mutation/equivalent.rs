@@ -179,8 +179,41 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`true` for `held or not holder and (waited or called)`",
         IN_VAIN,
     ),
+    same(
+        "",
+        "local heard = redis.pcall('PUBLISH', 'redouble-lock:' .. string.sub(name, 1, 16), string.sub(name, 17, 48))",
+        "`49` for `48`",
+        WHOLE_TOKENS,
+    ),
+    same(
+        "",
+        "return string.sub(first[1], 17, 48)",
+        "`49` for `48`",
+        ENDS_WITH_TOKEN,
+    ),
+    same("", "for _ = 1, 8 do", "`2` for `1`", ASKS_BY_ITSELF),
+    same("", "for _ = 1, 8 do", "`9` for `8`", ASKS_BY_ITSELF),
+    same(
+        "",
+        "if tonumber(first[2]) >= now_ms() then",
+        "`>` for `>=`",
+        MILLISECOND,
+    ),
+    same("", RESERVE, "`<=` for `<`", RESERVED),
+    same("", RESERVE, "`1` for `0`", RESERVED),
+    same("", RESERVE, "`2` for `1`", RESERVED),
+    same("", RESERVE, "`51` for `50`", RESERVED),
+    same("", RESERVE, "`13` for `12`", RESERVED),
 ];
 
+/// The line that reserves a lock for a waiter.
+const RESERVE: &str = "redis.call('SET', lock, '?' .. token, 'PX', left < 0 and 50 or math.max(1, math.min(50, math.floor(left / 12))))";
+const RESERVED: &str = "the lock is reserved for a few milliseconds more or less; the tests of redouble-lock check the exact time";
+const WHOLE_TOKENS: &str =
+    "the receiver reads tokens of 32 digits and ignores the rest of the message";
+const ENDS_WITH_TOKEN: &str = "only mutexes and multi-key locks reserve a lock, and the names of their waiters end with the token";
+const ASKS_BY_ITSELF: &str = "a release passes over one crashed waiter more or less; a waiter behind them asks again by itself. The tests \
+                              of redouble-lock check the exact number";
 const A_MS: &str = "it differs only for a lock that stays held for one more millisecond, and clocks of client and server are not more exact";
 const IN_VAIN: &str = "a waiter gets one more wake-up, and tries in vain";
 const BY_EFFECTS: &str = "since Redis 5 the server replicates the effects of a script unless the script asks for something else, \

@@ -54,8 +54,8 @@ impl Saved {
         serde_json::from_str(text)
     }
 
-    /// A test that plays it again. `code` makes the [`Check`](crate::Check); without it the lock is found by its name in the
-    /// list.
+    /// Returns a Rust test that plays it again. `code` makes the [`Check`](crate::Check); without it the test finds the
+    /// lock by its name in the list.
     #[must_use]
     pub fn rust_test(&self, code: Option<&str>) -> String {
         let name = self.lock.replace(|c: char| !c.is_ascii_alphanumeric(), "_");

@@ -17,22 +17,22 @@ use proptest::{
 };
 use std::ops::{Range, RangeInclusive};
 
-/// Lease in milliseconds in which proportional scenarios are generated, before they are scaled to theirs.
+/// Lease in milliseconds of proportional scenarios before they are scaled to their own lease.
 const LEASE_MS: u64 = 30_000;
 
-/// The slowest network takes so many milliseconds for a message.
+/// Longest time of a message on the slowest network, in milliseconds.
 const SLOWEST_MS: u64 = 1_000;
 
 /// Leases to which proportional scenarios are scaled.
 const LEASES_MS: Range<u64> = 2_000..60_000;
 
-/// A lease takes at least so many messages on the slowest network.
+/// Least number of messages, one after the other, for which a lease lasts on the slowest network.
 const MESSAGES_PER_LEASE: u64 = 30;
 
 /// Shortest and longest request timeout, in milliseconds.
 const TIMEOUT_MS: RangeInclusive<u64> = 20..=10_000;
 
-/// A request waits for at least so many messages on the slowest network.
+/// Least number of messages, one after the other, for which a request waits on the slowest network.
 const MESSAGES_PER_TIMEOUT: u64 = 10;
 
 /// Number of turns with several nemeses per round in which each nemesis has one turn alone. Mixed turns find
@@ -176,24 +176,25 @@ fn drawn<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunner) -> T {
     tree.map_or_else(|why| unreachable!("{why}"), |tree| tree.current())
 }
 
-/// The times of a scenario that depend on nothing but the seed, in milliseconds.
+/// Times of a scenario that depend on the seed alone, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     lease: u64,
-    /// The longest time of a message.
+    /// Longest time of a message.
     latency: u64,
-    /// How long a request waits for its reply; `None` if that is a fixed part of the lease.
+    /// Time for which a request waits for its reply; `None` if this is a fixed part of the lease.
     timeout: Option<u64>,
 }
 
 impl Times {
-    /// A time in milliseconds.
+    /// Converts units to milliseconds.
     const fn ms(self, units: u64) -> u64 {
         units * self.lease / UNITS_PER_LEASE
     }
 }
 
-/// The times of a scenario that is scaled to its lease later: a fast network, or a slow one with 30 one-way delays per lease.
+/// Times of a scenario that is scaled to its lease later: a fast network, or a slow one with at least 30 one-way delays
+/// per lease.
 fn proportional() -> BoxedStrategy<Times> {
     let latency = prop_oneof![2 => 0..4_u64, 1 => 100..LEASE_MS / MESSAGES_PER_LEASE];
     let times = latency.prop_map(|latency| Times {
@@ -204,7 +205,8 @@ fn proportional() -> BoxedStrategy<Times> {
     times.boxed()
 }
 
-/// Leases from a tenth of a second to ten minutes, and with them networks and timeouts with which a client can hold one.
+/// Leases from a tenth of a second to ten minutes, with networks and timeouts under which a client can hold such a
+/// lease.
 fn times() -> BoxedStrategy<Times> {
     let lease = prop_oneof![
         2 => 100..400_u64,
@@ -213,7 +215,7 @@ fn times() -> BoxedStrategy<Times> {
         4 => 10_000..60_000_u64,
         1 => 60_000..=600_000_u64,
     ];
-    // A near network, or a slow one.
+    // A fast network, or a slow one.
     let slow = prop_oneof![2 => Just(None), 1 => (0..1_000_u64).prop_map(Some)];
     let parts = (lease, slow, 0..4_u64, 0..1_000_u64);
     let times = parts.prop_map(|(lease, slow, near, patience)| {
@@ -224,7 +226,7 @@ fn times() -> BoxedStrategy<Times> {
         };
         let least = (MESSAGES_PER_TIMEOUT * latency).max(*TIMEOUT_MS.start());
         let most = (2 * lease).min(*TIMEOUT_MS.end()).max(2 * least);
-        // Short ones are as frequent as long ones.
+        // Short timeouts are as frequent as long ones.
         let timeout = least + (most - least) * patience * patience / 1_000_000;
         Times {
             lease,
@@ -370,8 +372,8 @@ fn aimed(
 /// Largest distance, in units, between the end of a lease and the next holder's access.
 const AFTER: u64 = 32;
 
-/// Extends a fault with a duration to `after` milliseconds past the acquisition of the client that it strikes: its lease is over by
-/// then.
+/// Extends a fault with a duration until `after` milliseconds past the acquisition of the client that it strikes. The
+/// lease of this client is over by then.
 fn until_the_next(
     begins: u64,
     fault: Happening,

@@ -1,4 +1,4 @@
-//! Each [`Subject`] as a [`DynSubject`]: what the compiler adds for a further subject.
+//! Each [`Subject`] as a [`DynSubject`]: the code that the compiler adds for each further subject.
 
 use super::{AnyGrant, AnyLock, BoxError, Counted, DynSubject, Granted, Host, Observed, Subject};
 use crate::{

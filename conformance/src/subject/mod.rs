@@ -143,7 +143,7 @@ pub trait Subject: Send + Sync + 'static {
         }
     }
 
-    /// The fencing token of a grant, where the lock has them.
+    /// Returns the fencing token of a grant, if the lock has fencing tokens.
     fn fencing_token(&self, grant: &Self::Grant) -> Option<u64> {
         let _ = grant;
         None

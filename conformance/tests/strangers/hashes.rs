@@ -13,9 +13,9 @@ use std::{sync::Mutex, time::Duration};
 /// The owner of a reentrant lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// Each task, by a token of its own.
+    /// Each task; it has a token of its own.
     Task,
-    /// The process: its tasks share one.
+    /// The process; its tasks share one token.
     Process,
 }
 
@@ -34,11 +34,11 @@ struct Task {
     nesting: Mutex<Nesting>,
 }
 
-/// What a task, or a process, has of the lock by its own count.
+/// State of a task, or of a process: how often it has acquired the lock by its own count.
 struct Nesting {
     owner: String,
     depth: u32,
-    /// When the lease of the last acquisition ends.
+    /// End of the lease of the last acquisition.
     until: Duration,
 }
 
@@ -55,8 +55,8 @@ impl Task {
         }
     }
 
-    /// The owner's name for the next acquisition. A client without a grant draws a new name, so that a delayed release of an
-    /// earlier grant cannot remove the new one.
+    /// Returns the owner's name for the next acquisition. A client without a grant draws a new name, so that a delayed
+    /// release of an earlier grant cannot remove the new one.
     fn owner(&self) -> String {
         let mut nesting = self.nesting.lock().unwrap();
         if nesting.depth == 0 || nesting.until <= self.lock.host.now() {
@@ -128,7 +128,7 @@ impl Subject for Reentrant {
     }
 }
 
-/// A hash without an expiry: a field is the owner, another one the deadline on the clock of the server.
+/// A hash without an expiry: one field stores the owner, another one the deadline on the clock of the server.
 struct DeadlineInAField;
 
 const TAKE: &str = "local t = redis.call('time') \
@@ -180,7 +180,7 @@ impl Subject for DeadlineInAField {
     }
 
     fn outlasts(&self, _: &[u8]) -> bool {
-        true // it stays when its holder dies, and counts for nothing
+        true // the hash stays when its holder crashes, and blocks no client
     }
 }
 

@@ -1,4 +1,4 @@
-//! What these locks share: a connection to each node, and short ways to send a request.
+//! Code that these locks share: a connection to each node, and short ways to send a request.
 
 use redis::{FromRedisValue, RedisResult};
 use redouble_conformance::{BoxError, Connection, Host};
@@ -8,10 +8,10 @@ use tokio::sync::OnceCell;
 /// The lock object of a process.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    /// Opened by the first request to each node.
+    /// Connections to the nodes; the first request to a node opens its connection.
     nodes: Arc<Vec<OnceCell<Connection>>>,
     pub(crate) host: Host,
-    /// A name of this process that no other process has.
+    /// Name of this process, different from that of any other process.
     pub(crate) me: String,
     pub(crate) key: String,
     pub(crate) lease: Duration,
@@ -61,18 +61,18 @@ impl Handle {
             .await
     }
 
-    /// The lease in milliseconds, as an argument.
+    /// Returns the lease in milliseconds, as an argument.
     pub(crate) fn lease_ms(&self) -> String {
         self.lease.as_millis().to_string()
     }
 
-    /// A key beside the key of the lock.
+    /// Returns the name of another key beside the key of the lock.
     pub(crate) fn beside(&self, name: &str) -> String {
         format!("{}:{name}", self.key)
     }
 }
 
-/// A grant that is nothing but its token.
+/// A grant that consists of its token.
 pub(crate) struct Token(pub(crate) String);
 
 /// The methods of a subject that are the same for all of these locks.

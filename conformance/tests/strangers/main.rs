@@ -1,5 +1,6 @@
-//! Locks as strangers write them: none is like a lock of this project, and no judge was made for one of them. The suite clears
-//! the sound ones, and convicts each broken one of its own mistake. Each broken lock differs from a sound one in one thing.
+//! Locks as strangers write them. They differ from the locks of this project, and no checker was written for one of
+//! them. The suite clears the sound locks and convicts each broken one of its own mistake. A broken lock differs from a
+//! sound one in one point.
 
 #![allow(clippy::unwrap_used, reason = "tests that fail")]
 #![allow(
@@ -43,7 +44,7 @@ fn told(trial: &Trial) -> Vec<String> {
     examples.collect()
 }
 
-/// The seeds of `REDOUBLE_SEEDS`, as in `0..20000`, or else these.
+/// Returns the seeds of `REDOUBLE_SEEDS`, as in `0..20000`; without it `these`.
 fn seeds(these: Range<u64>) -> Range<u64> {
     let Ok(chosen) = env::var("REDOUBLE_SEEDS") else {
         return these;

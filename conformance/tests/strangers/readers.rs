@@ -9,12 +9,12 @@ use redouble_conformance::{
     subject::Observed,
 };
 
-/// Where readers are.
+/// Data in which the lock stores its readers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Readers {
-    /// In a sorted set, each with its end.
+    /// A sorted set, in which each reader has a deadline.
     SortedSet,
-    /// In a number, which no end of a process changes.
+    /// A number, which stays as it is when a process crashes.
     Number,
 }
 

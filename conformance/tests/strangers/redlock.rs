@@ -12,16 +12,16 @@ use std::time::Duration;
 
 const NODES: u8 = 5;
 
-/// What counts as a vote.
+/// Replies that the lock counts as votes, and how many votes it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Votes {
-    /// An OK of each of three nodes.
+    /// An OK from three nodes.
     Majority,
-    /// An OK, and an error as well: the node may have executed the request.
+    /// An OK or an error from three nodes: after an error the node may have executed the request.
     ErrorsToo,
-    /// An OK of each of two nodes.
+    /// An OK from two nodes.
     Half,
-    /// An OK of each of three nodes, whatever time that took.
+    /// An OK from three nodes, however long the replies take.
     Slow,
 }
 
@@ -44,7 +44,7 @@ impl Votes {
                 Err(error) => failed.push(error),
             }
         }
-        // The nodes that failed may have removed it as well.
+        // The nodes that failed may have removed the token as well.
         let (failures, majority) = (failed.len(), Self::majority(lock));
         match failed.pop() {
             Some(error) if removed < majority && majority <= removed + failures => Err(error),
@@ -98,7 +98,7 @@ impl Subject for Votes {
             let token = Token(token);
             return Ok(Some(Grant { token, deadline }));
         }
-        let _ = Self::remove(lock, &token).await; // what stays ends with its lease
+        let _ = Self::remove(lock, &token).await; // a token that stays expires with its lease
         // The nodes that failed decide only if their votes are missing.
         let decides = votes + failed.len() >= quorum;
         match failed.pop() {

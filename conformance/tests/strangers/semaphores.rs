@@ -30,9 +30,9 @@ fn one_permit(mode: Mode) -> Result<(), BoxError> {
 /// A sorted set of tokens, whose scores are deadlines on the clock of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SortedSet {
-    /// One script looks and adds.
+    /// One script counts the permits and adds one.
     Script,
-    /// The client counts, and adds in the next request.
+    /// The client counts the permits, and adds one in the next request.
     CountThenAdd,
 }
 
@@ -93,7 +93,7 @@ impl Subject for SortedSet {
     }
 
     async fn release(&self, lock: &Handle, Token(token): Token) -> Result<bool, BoxError> {
-        // A permit whose time is over may still be in the set.
+        // The set may still contain a permit whose deadline has passed.
         let script = "local t = redis.call('time') \
             local until_ms = redis.call('zscore', KEYS[1], ARGV[1]) \
             redis.call('zrem', KEYS[1], ARGV[1]) \
@@ -199,7 +199,7 @@ impl Subject for Counter {
     }
 }
 
-/// A list of permits, which were put there once: a call pops one and pushes it back.
+/// A list of permits, which is filled once. A call pops a permit and a release pushes it back.
 struct Tokens;
 
 impl Subject for Tokens {
@@ -219,7 +219,7 @@ impl Subject for Tokens {
 
     async fn try_mode(&self, lock: &Handle, mode: Mode) -> Result<Option<String>, BoxError> {
         one_permit(mode)?;
-        // A process that dies takes its permit with it.
+        // A process that crashes takes its permit with it.
         let script = "if redis.call('set', KEYS[2], 1, 'nx') then redis.call('rpush', KEYS[1], 'a', 'b') end \
             return redis.call('lpop', KEYS[1])";
         let filled = lock.beside("filled");

@@ -1,4 +1,4 @@
-//! A string with a token, in the ways in which people write it without a background task that renews it.
+//! A string with a token, in the ways in which people write it without a background task that extends the lease.
 
 use crate::{is_cleared, is_convicted};
 use redis::{ExistenceCheck::NX, Script, SetExpiry::PX, SetOptions, Value, cmd};
@@ -8,10 +8,10 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const COMPARE_AND_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
-/// How a grant is given back.
+/// Way to release a grant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Release {
-    /// WATCH, GET, MULTI, DEL, EXEC, each time on a connection of its own.
+    /// WATCH, GET, MULTI, DEL, EXEC, each time on a new connection.
     Watch,
     /// The same without WATCH.
     GetMultiDel,
@@ -19,34 +19,34 @@ enum Release {
     Script,
 }
 
-/// How a call waits for the lock.
+/// Way to wait for the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// The suite repeats its tries.
+    /// None: the suite repeats `try_lock`.
     Not,
-    /// It asks again every tenth of a second, and sleeps no longer than until the end of its wait.
+    /// The call asks again every tenth of a second, and sleeps no longer than until the end of its wait.
     ToTheEnd,
-    /// It asks again every tenth of a lease, and sleeps it out.
+    /// The call asks again every tenth of a lease, and finishes each sleep even past the end of its wait.
     PastTheEnd,
 }
 
-/// What becomes of a connection that was found broken.
+/// Handling of a connection that a request found broken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Broken {
-    /// The next request dials anew.
+    /// The next request connects again.
     Redialled,
-    /// The next call reports the same error without a look at the server.
+    /// The next call reports the same error without a request to the server.
     ReportedTwice,
 }
 
-/// What becomes of a grant whose guard is dropped.
+/// Handling of a grant whose guard is dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dropped {
-    /// It is left to its lease.
+    /// The grant stays until its lease ends.
     Left,
-    /// A task gives it back, and tries again until it has heard that it is gone.
+    /// A task releases the grant, and retries until replies say that the grant is gone.
     GivenBack,
-    /// The same, a second later.
+    /// The same task starts one second later.
     GivenBackLater,
 }
 
@@ -86,7 +86,7 @@ impl Drop for Guard {
             if late {
                 lock.host.sleep(Duration::from_secs(1)).await;
             }
-            // A request that is under way on a connection that is gone lands within a lease, or it is not ours to wait for.
+            // A request in flight on a closed connection arrives within a lease. The lock need not wait longer for it.
             let begun = lock.host.now();
             let mut gone = 0;
             while lock.host.now() < begun + lock.lease {

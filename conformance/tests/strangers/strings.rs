@@ -1,4 +1,4 @@
-//! A string with a token, taken, extended and given back in many ways. The caller polls.
+//! A string with a token, acquired, extended and released in many ways. The caller polls.
 
 use crate::{
     is_cleared, is_convicted,
@@ -12,14 +12,14 @@ use redouble_conformance::{
 };
 use std::time::Duration;
 
-/// The one thing in which these locks differ.
+/// The one point in which these locks differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// WATCH, GET, MULTI, SET, EXEC; extended with GETEX in the same way.
     Transaction,
-    /// The same, but the lock ignores that EXEC may answer nil, and takes the transaction as executed.
+    /// The same, but the lock ignores a nil reply to EXEC, and takes the transaction as executed.
     UnheededTransaction,
-    /// The token is a number that the server counts, beside a name of the process that is drawn once.
+    /// The token consists of a number that the server counts, and a name that the process draws once.
     CountedToken,
     /// The token is the number alone: a server that lost its data counts from 1 again.
     BareNumber,
@@ -33,23 +33,23 @@ enum Way {
     WholeSeconds,
     /// The lease is rounded down, and the deadline says so.
     RoundedDown,
-    /// Each process has one token: the number of its process in its container.
+    /// Each process has one token: its process id inside its container.
     ProcessToken,
-    /// Seconds are sent where the server takes milliseconds.
+    /// The lock sends seconds where the server takes milliseconds.
     SecondsAsMillis,
-    /// Gives back by DEL if its lease is not over by its own clock.
+    /// The lock releases by DEL if its lease has not ended by its own clock.
     DelBeforeTheEnd,
-    /// An error of an attempt counts as "another has it".
+    /// An error of an attempt counts as "another client holds the lock".
     ErrorIsNo,
-    /// An attempt that is refused sets an expiry, so that the key has one: it extends the lease of another holder.
+    /// A refused attempt sets an expiry, so that the key has one: it extends the lease of another holder.
     RenewsForeign,
-    /// A fencing number from the wall clock of the process.
+    /// The fencing token comes from the wall clock of the process.
     NumberFromTheClock,
 }
 
 struct Strings(Way);
 
-/// Retries of a transaction in which others came first.
+/// Largest number of attempts at a transaction, which fails if another client changed the key.
 const RETRIES: usize = 10;
 
 async fn transaction(
@@ -59,7 +59,7 @@ async fn transaction(
     heeds: bool,
 ) -> RedisResult<bool> {
     for _ in 0..RETRIES {
-        let mut own = lock.host.connection().await?; // WATCH is a matter of the connection
+        let mut own = lock.host.connection().await?; // WATCH belongs to the connection
         let _: Value = redis::cmd("WATCH")
             .arg(&lock.key)
             .query_async(&mut own)

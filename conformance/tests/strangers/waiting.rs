@@ -1,4 +1,4 @@
-//! Locks that wait by themselves: with pauses that double, for an element of a list, in a queue.
+//! Locks that wait by themselves: with pauses that double, by an element of a list, or in a queue.
 
 use crate::{
     is_cleared, is_convicted,
@@ -12,16 +12,16 @@ use redouble_conformance::{
 };
 use std::time::Duration;
 
-/// How a call waits.
+/// Way to wait for the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
-    /// Its pauses double up to half a second.
+    /// The pauses double, up to half a second.
     BackOff,
-    /// It pops from a list into which a release pushes, and takes the key then.
+    /// The call pops an element that a release pushed to a list, and then sets the key.
     PoppedToken,
-    /// It asks for ever: the time is only looked at when the lock was free.
+    /// The call gives up after twice the wait.
     TooLong,
-    /// It gives up at half of the time.
+    /// The call gives up after half of the wait.
     TooShort,
 }
 
@@ -101,16 +101,16 @@ impl Subject for Waiter {
     }
 }
 
-/// What becomes of the queue when a waiter gives up.
+/// Entry that a waiter removes from the queue when it gives up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
-    /// Its own place is removed.
+    /// Its own place.
     OwnPlace,
-    /// The head of the queue is removed, even if it is the place of another waiter.
+    /// The head of the queue, even if it is the place of another waiter.
     TheHead,
 }
 
-/// A list of waiters beside the key. Each says in a sorted set that it is alive.
+/// A list of waiters beside the key. Each waiter records in a sorted set that it is alive.
 struct Queue(Leaving);
 
 const ASK: &str = "local t = redis.call('time') \
@@ -130,7 +130,7 @@ const ASK: &str = "local t = redis.call('time') \
     return 0";
 
 impl Queue {
-    /// A waiter that was not heard of for so long is dead.
+    /// Time without a request after which a waiter counts as dead.
     fn patience(lock: &Handle) -> Duration {
         LONGEST + 2 * lock.host.request_timeout()
     }

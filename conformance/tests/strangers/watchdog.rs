@@ -1,4 +1,4 @@
-//! A string whose lease a background task extends.
+//! A string with a background task that extends its lease.
 
 use crate::{is_cleared, is_convicted, simple::COMPARE_AND_DELETE};
 use redis::{ExistenceCheck::NX, RedisResult, Script, SetExpiry::PX, SetOptions, cmd};
@@ -12,14 +12,14 @@ use tokio::sync::Notify;
 const COMPARE_AND_EXTEND: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return \
      redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
 
-/// What the task does when a request failed.
+/// Reaction of the task to a failed request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AfterAFailure {
-    /// It tries again until the deadline.
+    /// The task retries until the deadline.
     TriesAgain,
-    /// It ends, and says nothing.
+    /// The task ends, and reports nothing.
     Ends,
-    /// It loads no script again: it ends and reports the loss, as it should.
+    /// The task does not load the script again: it ends and reports the loss, as it should.
     EndsWithoutItsScript,
 }
 
@@ -32,7 +32,7 @@ struct Handle {
     lease: Duration,
 }
 
-/// What the holder and the task share.
+/// State that the holder and the task share.
 struct Shared {
     deadline: Mutex<Duration>,
     lost: Notify,

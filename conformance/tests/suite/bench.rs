@@ -8,7 +8,7 @@ use redouble_conformance::{
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::atomic::AtomicBool, time::Duration};
 
 const LOCKS: [&str; 2] = ["mutex", "fair"];
-/// A link, five regions, and two curves or bars in each of four.
+/// Number of elements that take the focus: a link, five regions, and two curves or bars in each of four charts.
 const FOCUSABLE: usize = 14;
 
 #[test]
@@ -56,7 +56,7 @@ fn the_page_works_with_the_keyboard_alone_in_light_and_dark_and_in_a_small_windo
     }
     assert_eq!(grounds.len(), 2, "{grounds:?}");
 
-    // Every curve and every bar takes the focus in its turn, and says what it is.
+    // Every curve and every bar takes the focus in turn, and has a label.
     let mut said: Vec<String> = Vec::new();
     for _ in 0..FOCUSABLE {
         browser.press("Tab");

@@ -1,4 +1,5 @@
-//! The kinds of our lock crate as subjects: each is asked for all that it offers, and says yes and no.
+//! The kinds of our lock crate as subjects. The test calls each operation that a kind offers. Each operation must
+//! succeed in some run and, except for drops and accesses, be refused in some run.
 
 use redouble_conformance::{
     backend::Double,
@@ -8,7 +9,7 @@ use redouble_conformance::{
 };
 use std::collections::BTreeMap;
 
-/// The operation, in a word.
+/// Returns the name of the operation.
 const fn name(call: Call) -> &'static str {
     match call {
         Call::Try { .. } => "try",

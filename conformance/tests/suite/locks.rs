@@ -1,5 +1,5 @@
-//! The quick tier: the suite clears the locks that keep their promises and convicts those that do
-//! not, on the double and, where there is one, on a real Redis.
+//! The quick tests: the suite clears the locks that keep their promises and convicts those that do not, on the double
+//! and, if there is one, on a real Redis.
 
 use redis::{AsyncCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
@@ -33,7 +33,7 @@ fn verdicts_on_the_double_are_as_expected() {
         if row.expected == Expected::Sound {
             let rows: std::collections::BTreeSet<_> =
                 trial.cells.keys().map(|&(row, _)| row).collect();
-            // Without a holder no client works past its lease.
+            // A counter or a latch has no holder that could work past its lease.
             let counts = matches!(trial.promises.kind, Kind::Admission(_) | Kind::Latch(_));
             assert_eq!(
                 rows.len() + usize::from(counts),
@@ -121,20 +121,20 @@ fn verdicts_on_a_real_server_are_as_expected() {
     }
 }
 
-/// A lock on one key, wrong in one of several ways.
+/// A lock on one key with one of several mistakes.
 struct Faulty(Fault);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// `SET NX` without an expiry.
     NoExpiry,
-    /// A deadline that is counted from the reply.
+    /// The deadline counts from the reply.
     DeadlineFromReply,
-    /// Starts a task that no scheduler knows.
+    /// Starts a task outside of the scheduler.
     Spawns,
-    /// Takes it that there is always an answer.
+    /// Expects that every request gets a reply, and panics otherwise.
     Panics,
-    /// Compares in one command and deletes in the next.
+    /// Compares the token in one command and deletes the key in the next one.
     GetThenDel,
 }
 

@@ -1,5 +1,5 @@
-//! The suite judges: every kind and every known bug, the same seed twice, and the pages that it draws.
-//! One binary, so that it links once.
+//! Tests of the suite's verdicts: every kind and every known bug, the same seed twice, and the pages that it draws.
+//! They are one binary, so that it links once.
 
 #![allow(clippy::unwrap_used, reason = "tests that fail")]
 

@@ -1,4 +1,4 @@
-//! What a user reads when a lock of their own cannot be judged or breaks its promises.
+//! Messages for a user whose own lock cannot be judged or breaks its promises.
 
 use redis::{AsyncTypedCommands as _, ExistenceCheck::NX, Script, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
@@ -6,7 +6,7 @@ use redouble_conformance::{
 };
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-/// The message of the panic of `assert_sound`.
+/// Returns the panic message of `assert_sound`.
 fn panic_of(check: Check) -> String {
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| check.assert_sound()));
     let payload = outcome.expect_err("the lock is broken");
@@ -16,7 +16,7 @@ fn panic_of(check: Check) -> String {
         .unwrap_or_default()
 }
 
-/// SET NX PX with a random token, and a release that is told apart by its type.
+/// `SET NX PX` with a random token. Each lock type below has a release of its own.
 struct Handle {
     redis: Connection,
     host: Host,

@@ -23,7 +23,7 @@ fn trial(name: &str, seeds: u64) -> Trial {
     run_trial(&*(row.make)(), row.expected, &Double, &plan, &|_| {}).unwrap()
 }
 
-/// A report like that of the whole suite: some sound locks, and ninety specimens.
+/// Trials like those of the whole suite: some sound locks, and ninety specimens.
 fn trials() -> Vec<Trial> {
     let (mutex, canary) = (trial("mutex", 128), trial("canary", 128));
     let specimens = (1..=90).map(|at| Trial {
@@ -42,7 +42,7 @@ fn trials() -> Vec<Trial> {
         .collect()
 }
 
-/// A sound lock with the runs of a few scenarios in which many things strike, as if each broke something.
+/// A sound lock with the runs of a few scenarios in which many faults strike, as if each run broke a property.
 fn struck() -> Trial {
     let row = SUBJECTS
         .iter()
@@ -59,7 +59,7 @@ fn struck() -> Trial {
             continue;
         }
         let judged = judge(&*subject, &Double, &scenario).unwrap();
-        // A cut strikes only what is on its way.
+        // A cut strikes only messages in flight.
         let lost = judged
             .run
             .history
@@ -84,7 +84,7 @@ fn struck() -> Trial {
     trial
 }
 
-/// What strikes, and the part of the drawing that shows it.
+/// Faults, each with the selector of the part of the drawing that shows it.
 const STRIKES: [(&str, &str); 9] = [
     ("pause", ".paused"),
     ("crash", ".down"),
@@ -97,7 +97,7 @@ const STRIKES: [(&str, &str); 9] = [
     ("node-drift", ".skew"),
 ];
 
-/// Where the pages of these tests are left, to be looked at.
+/// Writes a page to a file that stays after the test, so that people can look at it.
 fn page(name: &str, trials: &[Trial]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&path, html::page(trials)).unwrap();
@@ -143,7 +143,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     browser.look((1400, 900), "light");
     browser.open(&format!("file://{}", path.display()));
 
-    // The matrix: a row per lock in its group, a cell per property.
+    // The matrix has a row per lock in its group, and a cell per property.
     let (locks, columns) = (trials.len() as u64, Property::ALL.len() as u64);
     assert_eq!(browser.number("gridRows().length"), locks);
     assert_eq!(
@@ -163,7 +163,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
         1
     );
 
-    // Its filters.
+    // The filters of the matrix.
     browser.press("/");
     for key in ["s", "e", "e", "d", "-"] {
         browser.press(key);
@@ -214,7 +214,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
         assert!(count > 0, "{part}");
     }
 
-    // Its steps.
+    // The steps of the counterexample.
     browser.press("Home");
     assert_eq!(browser.number("Number(byId('slider').value)"), 0);
     let first = browser.text("byId('step').textContent");
@@ -230,7 +230,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     assert!(narrow < wide, "{narrow} {wide}");
     browser.press("0");
 
-    // What there is to copy.
+    // The texts that a user can copy.
     let mut forms = BTreeSet::new();
     for tab in 0..4 {
         browser.get(&format!(
@@ -303,7 +303,7 @@ fn the_report_is_light_or_dark_and_fits_a_small_window() {
         }
         grounds.insert(browser.text(ground));
     }
-    // The switch says otherwise than the system: dark, auto, light.
+    // The switch overrides the system: dark, auto, light.
     browser.get("byId('theme').click()");
     assert_eq!(browser.text("byId('theme').textContent"), "Colours: light");
     grounds.insert(browser.text(ground));

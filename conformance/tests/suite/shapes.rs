@@ -12,7 +12,7 @@ use redouble_conformance::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// `SET NX PX` on a majority of all nodes, a counter and a latch without any care.
+/// `SET NX PX` on a majority of all nodes, a counter and a latch, all without any clean-up.
 struct Simple(Promises);
 
 struct Handle {
@@ -123,7 +123,7 @@ fn promises() -> Promises {
         .with_drift_ppm(10_000)
 }
 
-/// The histories of some seeds, each of which was the same twice.
+/// Returns the histories of some seeds. Each seed is played twice and must give the same history.
 fn histories(
     promises: Promises,
     nemesis: Option<&str>,
@@ -154,7 +154,7 @@ fn any(histories: &[redouble_conformance::history::History], of: fn(&What) -> bo
     entries.any(|entry| of(&entry.what))
 }
 
-/// What the lock of these tests keeps: it cleans nothing up, and says what it likes.
+/// True if the lock of these tests keeps the property: it cleans nothing up, and its answers may be wrong.
 fn is_kept_by_a_simple_lock(property: &Property) -> bool {
     matches!(
         property,
@@ -312,7 +312,7 @@ fn a_real_server_says_what_it_cannot_do() {
         eprintln!("no redis-server: only the double was asked");
         return;
     };
-    // Its clock is the machine's, and the data of others may be on it.
+    // The clock of the server is the machine's, and the server may have data of other programs.
     assert!(!real.can(Capability::NodeClock) && real.can(Capability::SeveralNodes));
     let foreign = Real::at("redis://127.0.0.1:1").unwrap();
     for lacking in [Capability::SeveralNodes, Capability::Forgetting] {

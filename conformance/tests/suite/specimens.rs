@@ -1,5 +1,5 @@
-//! Every specimen is convicted of what it breaks, and the sound ones among the systems that people run
-//! are cleared. What is printed: how soon, and how short the counterexamples are.
+//! The suite convicts every specimen of its mistake, and clears the sound locks among the systems in production use.
+//! The test prints how many seeds each conviction took, and how short the counterexamples are.
 
 use redouble_conformance::{
     backend::Double,
@@ -18,7 +18,8 @@ use std::{
 /// The seeds within which a conviction has to succeed.
 const SEEDS_MAX: u64 = CONVICTION;
 
-/// What is tried: ids that begin with one of these words; everything unless told.
+/// True if the test tries the lock: its id begins with one of the words in `SPECIMENS`. Without `SPECIMENS` it tries
+/// all locks.
 fn wanted(name: &str) -> bool {
     match std::env::var("SPECIMENS") {
         Ok(words) => words.split(',').any(|word| name.starts_with(word)),
@@ -26,7 +27,7 @@ fn wanted(name: &str) -> bool {
     }
 }
 
-/// The sound system that a specimen comes closest to.
+/// Returns the sound lock that is most similar to a specimen.
 fn twin(promises: Promises) -> Box<dyn DynSubject> {
     let name = match (promises.kind, promises.topology) {
         (Kind::ReadWrite, _) => "read-write",
@@ -45,8 +46,8 @@ fn twin(promises: Promises) -> Box<dyn DynSubject> {
     all.find(|it| it.name() == name).expect("it is listed")
 }
 
-/// Whether a lock without the mistake breaks the same property in the same scenario, and promised to
-/// keep it: then it is not the mistake that was found.
+/// True if a lock without the mistake breaks the same property in the same scenario although it promises to keep it.
+/// The counterexample then does not show the mistake of the specimen.
 fn proves_nothing(example: &Counterexample, promises: Promises) -> bool {
     let (twin, property) = (twin(promises), example.property);
     let judged = judge(&*twin, &Double, &example.scenario).expect("the double is there");
@@ -55,10 +56,10 @@ fn proves_nothing(example: &Counterexample, promises: Promises) -> bool {
     witness.is_some_and(|it| claim.blames(&judged.run.history, property, it))
 }
 
-/// How many counterexamples that the twin shares are passed over.
+/// Largest number of counterexamples that are skipped because the sound lock fails them as well.
 const SHARED_MAX: u32 = 8;
 
-/// A counterexample of the specimen's own, beyond one that its twin shares.
+/// Returns a counterexample that only the specimen fails, after one that the sound lock fails too.
 fn own_example(
     subject: &dyn DynSubject,
     expected: Expected,
@@ -86,7 +87,8 @@ fn own_example(
     None
 }
 
-/// Tries one, says of what it was convicted, and returns what it was not convicted of.
+/// Tries a specimen, prints the properties of which it was convicted, and returns the expected ones of which it was
+/// not.
 fn missed(row: &Row, of: &'static [Property], plan: &Plan) -> Vec<Property> {
     let subject = (row.make)();
     let mut trial =
@@ -125,7 +127,7 @@ fn missed(row: &Row, of: &'static [Property], plan: &Plan) -> Vec<Property> {
 #[test]
 fn each_is_convicted_of_what_it_breaks() {
     let quick = Plan::quick(&Double);
-    // As many at a time as there are cores, instead of one on all of them: much of a conviction is shrinking.
+    // As many specimens at a time as there are cores, instead of one on all cores: much of a conviction is shrinking.
     let plan = Plan {
         seeds: 0..SEEDS_MAX,
         jobs: 1,

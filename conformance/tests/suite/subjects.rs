@@ -1,5 +1,5 @@
-//! Locks of shapes that no listed lock has: where their holders are stored is told by the subject, or they are not judged by
-//! it.
+//! Locks of shapes that no listed lock has. The subject says where the servers store the holders; otherwise the suite
+//! skips the properties that need to know.
 
 use redis::{AsyncTypedCommands as _, Script};
 use redouble_conformance::{
@@ -14,7 +14,7 @@ use redouble_conformance::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Where and how a lock keeps its holders.
+/// Place and form in which a lock stores its holders.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// A string under another key.
@@ -29,16 +29,16 @@ enum Shape {
     Set,
 }
 
-/// What the subject tells the suite.
+/// Facts that the subject tells the suite.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tells {
-    /// Nothing: the string at the key.
+    /// Nothing, so the suite reads the string at the key.
     Nothing,
-    /// Where its holders are.
+    /// The place of the holders.
     Holders,
-    /// The same, and which token stands for a grant.
+    /// The place of the holders, and the token of each grant.
     Tokens,
-    /// A token that is stored nowhere.
+    /// A token that no server stores.
     WrongToken,
 }
 
@@ -46,18 +46,18 @@ enum Tells {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     None,
-    /// The release does not look whose lock it is.
+    /// The release does not check the owner.
     ReleasesAll,
     /// The lock expires after a tenth of the lease.
     ExpiresEarly,
-    /// Each other release is said to have happened, and removes nothing.
+    /// Every second release reports success, and removes nothing.
     ReleaseLies,
 }
 
 #[derive(Clone, Copy)]
 struct Unseen(Shape, Tells, Mistake);
 
-/// Permits of the semaphores.
+/// Number of permits of the semaphores.
 const PERMITS: u32 = 2;
 
 struct Handle {
@@ -65,7 +65,7 @@ struct Handle {
     host: Host,
     key: String,
     lease_ms: u64,
-    /// The token of the owner, for locks that it enters again.
+    /// Token of the owner, for reentrant locks.
     owner: String,
 }
 
@@ -252,7 +252,7 @@ impl Subject for Unseen {
     }
 }
 
-/// What a lock was convicted of, in words.
+/// Returns the messages of the violations of which a lock was convicted.
 fn told(trial: &Trial) -> Vec<String> {
     let examples = trial.counterexamples.iter().map(|it| {
         let witness = it.judged.witness(it.property);
@@ -270,11 +270,11 @@ const SHAPES: [Shape; 5] = [
     Shape::Set,
 ];
 
-/// The seeds of these tests: each nemesis some times.
+/// Seeds of these tests; each nemesis gets several of them.
 const SEEDS: std::ops::Range<u64> = 0..300;
 
-/// Tries a lock. A count without tokens leaks permits when holders die, and frees those of others when they are late, so it
-/// is tried without such faults.
+/// Tries a lock. A counter without tokens leaks permits when holders crash, and a late release frees the permit of
+/// another holder. So the counter is tried without such faults.
 fn tried(lock: Unseen, seeds: std::ops::Range<u64>) -> Trial {
     let only = (lock.0 == Shape::Counter).then(|| "script-flush".to_owned());
     let end = if only.is_some() {
@@ -369,7 +369,7 @@ fn all_listed_locks_can_be_observed() {
     }
 }
 
-/// An owner that enters again, whose token is the name of its process: the count of its entries is stored.
+/// A reentrant lock. The token of the owner is the name of its process, and the server stores the number of entries.
 #[derive(Clone, Copy)]
 struct Redisson {
     /// Each release counts down twice.
@@ -440,7 +440,7 @@ impl Subject for Redisson {
     }
 }
 
-/// An owner enters twice, gives back once, and works on; nothing is wrong.
+/// An owner acquires the lock twice, releases it once, and continues to work, without faults.
 const NESTED: &str = r#"{"seed":1,"lease_ms":30000,"schedule":"fifo","latency_ms":1,"events":[
     {"id":0,"at_ms":0,"op":{"actor":{"host":0,"task":0},"op":"try"}},
     {"id":1,"at_ms":1000,"op":{"actor":{"host":0,"task":0},"op":"try"}},
@@ -483,7 +483,7 @@ fn the_short_form_says_the_same() {
     assert_eq!(Observed::from(vec![stored]).holders, [holder]);
 }
 
-/// Waits for its turn by looking again, and stops at some part of its wait.
+/// A lock that polls while it waits, and gives up after a part of the wait.
 struct Impatient {
     percent: u32,
 }
@@ -560,7 +560,7 @@ fn a_waiter_that_gives_up_early_is_convicted_and_one_that_skips_its_last_poll_is
     assert!(gives_up(72));
 }
 
-/// Answers each acquisition with an error.
+/// A lock that returns an error for each acquisition.
 struct Silent;
 
 impl Subject for Silent {
@@ -595,7 +595,7 @@ fn an_error_as_the_answer_to_everything_is_a_violation_for_every_lock() {
     assert!(trial.broken().contains(&Property::Liveness));
 }
 
-/// Redlock on three nodes, which takes so many votes for a grant.
+/// Redlock on three nodes that requires `needed` votes for a grant.
 struct Votes {
     needed: usize,
 }
@@ -704,7 +704,7 @@ fn a_redlock_that_needs_all_nodes_is_convicted_and_one_whose_votes_are_split_is_
     assert_ne!(honesty(3), "");
 }
 
-/// `SET NX EX`: a lease in whole seconds, and a deadline of that lease or of the one that was asked for.
+/// `SET NX EX`: the lease is in whole seconds. The deadline follows this lease, or the lease that the caller asked for.
 struct WholeSeconds {
     rounds_deadline: bool,
 }

@@ -1,5 +1,5 @@
-//! Locks of other languages: what is true of redis-py's `Lock` and of `redlock` of npm, and what an
-//! adapter is told that does not do its part. Interpreters that are missing fail under `CI=true`.
+//! Locks of other languages: the verdicts on redis-py's `Lock` and on `redlock` of npm, and the messages to the author
+//! of an adapter that breaks the protocol. A missing interpreter fails under `CI=true`.
 
 use redouble_conformance::{
     backend::{Backend, Double, Real, WallClock},
@@ -22,14 +22,14 @@ use std::{
 const REDIS_PY: &str = "6.4.0";
 const ADAPTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/adapters");
 
-/// Runs a program to its end; what it complained of otherwise.
+/// Runs a program to its end. If it fails, returns its error output.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     output.status.success().then_some(()).ok_or(complaint)
 }
 
-/// Without what it takes a test says so and ends, but not under `CI=true`.
+/// Returns the value. Without it the test prints the reason and ends; under `CI=true` it fails.
 fn there<T>(what: &str, made: Result<T, String>) -> Option<T> {
     let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
     match made {
@@ -42,14 +42,14 @@ fn there<T>(what: &str, made: Result<T, String>) -> Option<T> {
     }
 }
 
-/// Only one test at a time makes packages or measures times.
+/// Lets one test at a time install packages or measure times.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The adapter of redis-py, in an environment that has it.
+/// Returns the command of the redis-py adapter, in an environment with this package.
 fn redis_py() -> Result<Vec<OsString>, String> {
     let folder = folder(&format!("adapter-redis-py-{REDIS_PY}"));
     let python = folder.join("bin/python");
@@ -65,7 +65,7 @@ fn redis_py() -> Result<Vec<OsString>, String> {
     Ok(vec![python.into(), adapter.into()])
 }
 
-/// The adapter of redlock beside its packages.
+/// Returns the command of the redlock adapter, beside its packages.
 fn redlock(nodes: &str) -> Result<Vec<OsString>, String> {
     let folder = folder("adapter-redlock");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -89,8 +89,8 @@ fn redlock(nodes: &str) -> Result<Vec<OsString>, String> {
 
 const LEASE_MS: u64 = 400;
 
-/// Judges a lock until its runs have shown enough. A busy machine spoils runs in real time: how many seeds it
-/// takes is not known before.
+/// Judges a lock until its runs have shown enough. A busy machine spoils runs in real time, so the number of seeds is
+/// not known beforehand.
 fn judge(lock: &Foreign, backend: &dyn Backend, enough: fn(&Coverage) -> bool) {
     let mut seen = Coverage::default();
     for first in (0..SEEDS_MAX).step_by(JOBS) {
@@ -114,13 +114,13 @@ fn judge(lock: &Foreign, backend: &dyn Backend, enough: fn(&Coverage) -> bool) {
 const JOBS: usize = 6; // a run mostly sleeps
 const SEEDS_MAX: u64 = 120;
 
-/// Whether the runs have shown anything: locks that were contended, and faults that struck.
+/// True if the runs prove anything: clients contended for the lock, and leases ended while it was held.
 fn contended_and_expired(seen: &Coverage) -> bool {
     let of = |name: &str| seen.probes().find(|it| it.0 == name).map_or(0, |it| it.1);
     seen.runs >= 12 && of("contended") * 10 >= seen.runs && of("expiry while held") > 0
 }
 
-/// What broke within what was promised, with how it was seen.
+/// Returns the promised properties that broke, with the messages of the violations.
 fn told(trial: &Trial) -> Vec<(Property, &str)> {
     let examples = trial.counterexamples.iter();
     let told = examples.map(|it| {
@@ -130,8 +130,7 @@ fn told(trial: &Trial) -> Vec<(Property, &str)> {
     told.collect()
 }
 
-/// What no lock may break that is worth its name: holders are kept apart, and nobody is locked out for
-/// longer than a lease.
+/// Properties that every lock must keep: holders exclude each other, and no client is kept out for longer than a lease.
 const SAFETY: [Property; 7] = [
     Property::NoPanics,
     Property::Exclusion,
@@ -142,7 +141,8 @@ const SAFETY: [Property; 7] = [
     Property::GroundedBelief,
 ];
 
-/// What breaks in real time has to break again: the machine may have been busy with something else.
+/// Checks that no violation of these properties shows again in two further runs: the machine may have been busy with
+/// other programs.
 fn is_safe(lock: &Foreign, backend: &dyn Backend, trial: &Trial) {
     let again = |it: &Counterexample| {
         let judged = runner::judge(lock, backend, &it.scenario).expect("the server is there");
@@ -153,7 +153,7 @@ fn is_safe(lock: &Foreign, backend: &dyn Backend, trial: &Trial) {
     assert!(!broken, "{:?}", told(trial));
 }
 
-/// A client alone: what it calls, in milliseconds, and the first reply after `lost_at_ms` is lost.
+/// A scenario with one client: its calls with their times in milliseconds. The first reply after `lost_at_ms` is lost.
 fn reply_lost(calls: &[(u64, Op)], lost_at_ms: u64) -> Scenario {
     let calls = (0..).zip(calls).map(|(id, &(at_ms, op))| {
         let actor = Actor::on(0);
@@ -188,7 +188,7 @@ fn reply_lost(calls: &[(u64, Op)], lost_at_ms: u64) -> Scenario {
     }
 }
 
-/// How a lock breaks a property in a scenario.
+/// Returns the message of the violation of a property in a scenario.
 fn breaks(lock: &Foreign, property: Property, scenario: &Scenario) -> String {
     let backend = WallClock::new(Double, scenario.lease_ms);
     let judged = runner::judge(lock, &backend, scenario).expect("the double is there");
@@ -201,9 +201,10 @@ fn breaks(lock: &Foreign, property: Property, scenario: &Scenario) -> String {
     )
 }
 
-/// The client sends the release again whose reply was lost, and the lock takes the second answer for the first.
+/// The reply to a release is lost, the client sends the release again, and the lock mistakes the second reply for the
+/// first.
 fn calls_lost_what_it_gave_back(lock: &Foreign) {
-    // At its first release the server does not know the script yet.
+    // At the first release the server does not know the script yet.
     let calls = [
         (0, Op::TRY),
         (300, Op::Release),
@@ -225,7 +226,8 @@ fn redis_py_keeps_holders_apart_and_a_lost_reply_keeps_it_from_its_own_lock() {
     let lock = Foreign::start(command).unwrap();
     assert!(lock.is_observed());
     calls_lost_what_it_gave_back(&lock);
-    // Sent again, its SET NX finds its own token, which no client remembers: the next call finds it as well.
+    // When the client sends SET NX again, the command finds the client's own token, which the client does not
+    // recognize. The next call finds this token as well.
     let calls = [
         (0, Op::TRY),
         (300, Op::Release),

@@ -1,12 +1,12 @@
-//! Locks in their plain form: on tokio's own clock and tasks, over sockets that they dial themselves.
+//! Locks in their plain form: on tokio's own clock and tasks, over sockets that they open themselves.
 
 use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
     BoxError, Host, Promises, Subject,
-    backend::{Double, View},
+    backend::Double,
     check,
     checker::Property,
-    history::{Actor, Stored, What},
+    history::{Actor, What},
     runner::{Plan, judge, run_trial},
     scenario::{
         Event, Fault, Happening, Op, Scenario, Schedule, Topology,
@@ -24,12 +24,12 @@ use tokio::time::Instant;
 const DRIFT_PPM: u32 = 10_000;
 const POLLS_PER_LEASE: u32 = 12;
 
-/// Our mutex as a program has it: a client of `redis`, and the environment that is there unless another is
-/// asked for.
+/// Our mutex as a program uses it: with a client of `redis`, and the default environment unless the test asks for
+/// another one.
 #[derive(Clone, Copy)]
 struct Ours {
     watchdog: bool,
-    /// Random numbers come from the scenario, and nothing else does.
+    /// The scenario provides random numbers, and nothing else.
     repeatable: bool,
 }
 
@@ -44,7 +44,7 @@ struct OurGrant {
     host: Host,
 }
 
-/// Tokio's, but for the random numbers.
+/// Tokio's environment with other random numbers.
 struct Repeatable(Host);
 
 impl Environment for Repeatable {
@@ -151,18 +151,6 @@ impl Subject for Ours {
         }
     }
 
-    // A mutex is kept for the waiter that its release has called: by `?` and that waiter's token.
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        let held = view.string(key).into_iter();
-        held.filter(|it| !it.token.starts_with(b"?")).collect()
-    }
-
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-        let kept = view.string(key).into_iter();
-        kept.filter_map(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec))
-            .collect()
-    }
-
     fn deadline(&self, grant: &OurGrant) -> Option<Duration> {
         let (until, now) = (grant.guard.deadline()?, Tokio.now());
         let here = grant.host.now();
@@ -221,7 +209,7 @@ fn a_seed_gives_the_same_run_twice() {
     assert!(played > 30, "{played} runs");
 }
 
-/// Fails with the first difference alone: a whole history is too long to read.
+/// Fails with the first difference only: a whole history is too long to read.
 fn same<T: PartialEq + std::fmt::Debug>(first: &[T], second: &[T], seed: u64) {
     let at = first.iter().zip(second).position(|(a, b)| a != b);
     let at = at.unwrap_or_else(|| first.len().min(second.len()));
@@ -244,7 +232,7 @@ fn same<T: PartialEq + std::fmt::Debug>(first: &[T], second: &[T], seed: u64) {
     );
 }
 
-/// Whatever asks its host for connections, time and tasks has a plain form as well.
+/// A lock that takes connections, time and tasks from its host has a plain form as well.
 #[test]
 fn so_do_all_of_our_locks_on_tokio_itself() {
     let sound = SUBJECTS
@@ -267,20 +255,20 @@ fn so_do_all_of_our_locks_on_tokio_itself() {
     }
 }
 
-/// The usual mistakes of a lock that was written in a hurry.
+/// Usual mistakes of a lock that was written in a hurry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mistake {
-    /// The task that extends its lease is never told that it was given back.
+    /// The task that extends the lease does not learn of the release.
     RenewerStays,
-    /// Its deadline counts from the reply.
+    /// The deadline counts from the reply.
     DeadlineFromReply,
-    /// A task of it panics.
+    /// A task of the lock panics.
     TaskPanics,
     /// A call panics.
     CallPanics,
 }
 
-/// It connects for each request, and leaves what fails to the end of its lease.
+/// A lock that connects for each request. A key that a failed call leaves stays until its lease ends.
 struct Hasty(Mistake);
 
 #[derive(Clone)]
@@ -302,7 +290,7 @@ impl HastyLock {
         self.lease.as_millis().try_into().unwrap_or(u64::MAX)
     }
 
-    /// Extends whatever is there, for ever.
+    /// Extends the lease of any holder, for ever.
     async fn renew(self) {
         loop {
             tokio::time::sleep(self.lease / 3).await;
@@ -389,7 +377,7 @@ impl Subject for Hasty {
     }
 }
 
-/// The smallest scenario in which it breaks a property, and the finding.
+/// Returns the size of the smallest scenario in which the lock breaks a property, and the message of the violation.
 fn convicted(mistake: Mistake, property: Property) -> (usize, String) {
     let trial = check(Hasty(mistake)).plain().seeds(0..60).trial();
     let found = trial
@@ -423,7 +411,7 @@ fn a_panic_is_a_finding() {
     assert!(told.contains("it was granted"), "{told}");
 }
 
-/// A lock that every client gets at once, with a task that writes down what its clock shows, every tenth of a second.
+/// A lock that every client gets at once. Every tenth of a second a task records the time on its clock.
 #[derive(Clone, Default)]
 struct Ticking(Arc<StdMutex<Vec<(u8, u32, Duration)>>>);
 
@@ -463,7 +451,7 @@ impl Subject for Ticking {
     }
 }
 
-/// Sleeps with `tokio::time` before it asks.
+/// A lock that sleeps with `tokio::time` before its first request.
 struct Sleeping;
 
 impl Subject for Sleeping {
@@ -508,7 +496,7 @@ fn what_is_to_be_played_in_its_plain_form_is_told_so_elsewhere() {
     assert!(plain.findings[0].1.witness().is_none());
 }
 
-/// Client 0 opens its lock at 0 s and uses it again at 9 s; in between it meets with a fault for 2 s.
+/// Client 0 opens its lock at 0 s and uses it again at 9 s. In between a fault strikes it for 2 s.
 fn struck(fault: Option<Fault>) -> Scenario {
     let op = |at_ms, op| {
         let actor = Actor::on(0);
@@ -546,7 +534,7 @@ fn struck(fault: Option<Fault>) -> Scenario {
     }
 }
 
-/// What the clock of client 0 showed when its task ran, in milliseconds since the first time: by process.
+/// Returns the times on client 0's clock when its task ran, each with its process, in milliseconds since the first one.
 fn ticks(fault: Option<Fault>) -> Vec<(u32, u128)> {
     let ticking = Ticking::default();
     let run = Plain::new(ticking.clone())
@@ -569,7 +557,7 @@ fn its_tasks_stand_still_in_a_pause_and_see_all_of_it_afterwards() {
     let paused = ticks(Some(Fault::Pause { host: 0 }));
     assert_eq!(paused[..21], every_tenth[..21]);
     assert_eq!(paused[21..24], [(1, 4_050), (1, 4_150), (1, 4_250)]);
-    // The machine that was suspended does not know of it.
+    // A suspended machine does not know of the suspension.
     assert_eq!(
         ticks(Some(Fault::Suspend { host: 0 }))[..70],
         every_tenth[..70]
@@ -581,7 +569,7 @@ fn a_slow_clock_ticks_more_slowly() {
     let ppm = -500_000;
     let slow = ticks(Some(Fault::Drift { host: 0, ppm }));
     let healthy = ticks(None);
-    // Two seconds at half the pace: it has seen one second less of the same time.
+    // For two seconds the clock ran at half the rate, so it shows one second less.
     assert_eq!(healthy.len() - slow.len(), 10);
     assert_eq!(slow[..80], healthy[..80]);
 }
@@ -591,7 +579,7 @@ fn its_tasks_die_with_it_and_begin_anew() {
     let crashed = ticks(Some(Fault::Crash { host: 0 }));
     let (before, after): (Vec<_>, Vec<_>) = crashed.into_iter().partition(|it| it.0 == 1);
     assert_eq!(before.len(), 21);
-    // A process that is back opens the lock when it needs it.
+    // A restarted process opens the lock when it needs it.
     assert_eq!(after[0], (2, 9_000));
 }
 

@@ -1,5 +1,4 @@
-//! The fixed scenarios: what locks are convicted of there and cleared of, on the double and on a real
-//! server, which have to agree.
+//! The fixed scenarios: verdicts on locks, on the double and on a real server. The two must agree.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails")]
 
@@ -18,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-/// A real server, if there is one; says so if there is none.
+/// Returns a real server, if there is one; prints a note if there is none.
 fn real() -> Option<Real> {
     let real = Real::from_environment().unwrap();
     if real.is_none() {
@@ -65,8 +64,8 @@ fn our_locks_are_cleared_on_the_double_and_most_specimens_convicted() {
     assert!(at_large.len() * 4 < trials.len(), "{at_large:?}");
 }
 
-/// Those that are played on a real server as well: ours, systems that people run, and specimens that a
-/// fixed scenario convicts of something that shows anywhere.
+/// Locks that are played on a real server as well: ours, systems in production use, and specimens that a fixed scenario
+/// convicts of a property that any backend shows.
 const BESIDE: [&str; 28] = [
     "mutex",
     "redlock-of-three",
@@ -146,13 +145,13 @@ fn the_double_and_a_real_server_agree() {
     );
 }
 
-/// How often a run is repeated that the machine spoils.
+/// Largest number of repetitions of a run that the machine spoils.
 const REPEATS_MAX: usize = 10;
 
-/// How often a step is tried that depends on the speed of the machine.
+/// Largest number of attempts of a step that depends on the speed of the machine.
 const ATTEMPTS_MAX: usize = 5;
 
-/// Plays a fixed scenario, without a gap that says nothing of the server.
+/// Plays a fixed scenario, and repeats it if a gap of the machine spoils the run.
 fn played(real: &Real, subject: &dyn DynSubject, name: &str) -> Run {
     let fixed = fixed::all().find(|fixed| fixed.name == name).unwrap();
     let scenario = fixed.scenario(subject.promises()).unwrap();
@@ -161,7 +160,7 @@ fn played(real: &Real, subject: &dyn DynSubject, name: &str) -> Run {
     run.unwrap_or_else(|| panic!("{name}: the machine is too busy"))
 }
 
-/// How an operation ended.
+/// Returns the outcome of an operation.
 fn ended(history: &History, wanted: OpId) -> &What {
     let mut events = history.entries.iter().map(|entry| &entry.what);
     let ended = events.find(|what| {
@@ -170,7 +169,7 @@ fn ended(history: &History, wanted: OpId) -> &What {
     ended.unwrap_or_else(|| panic!("operation {wanted} has not ended"))
 }
 
-/// The place of the first operation of a process that is a try.
+/// Returns the id of the first `Try` of a process.
 fn first_try(history: &History, host: u8) -> OpId {
     let tries = history.calls().into_iter();
     let mut theirs = tries
@@ -182,7 +181,7 @@ fn first_try(history: &History, host: u8) -> OpId {
 fn what_is_done_to_real_servers_happens() {
     let Some(real) = real() else { return };
     let (mutex, replicated) = ((row("mutex").make)(), (row("B33a").make)());
-    // Whether another client gets the lock while its holder believes in it.
+    // The last field: true if another client gets the lock while its holder believes in it.
     for (subject, scenario, other, gets_it) in [
         (&mutex, "server-restarts-with-its-data", 1, false),
         (&mutex, "server-forgets", 1, true),
@@ -194,7 +193,7 @@ fn what_is_done_to_real_servers_happens() {
             let history = played(&real, &**subject, scenario).history;
             ended(&history, first_try(&history, other)).clone()
         };
-        // A busy machine may keep a replica from hearing in time what it should.
+        // On a busy machine a replica may not receive a write in time.
         let as_told = |outcome: &What| matches!(outcome, What::Ok { .. }) == gets_it;
         let mut outcomes = (0..ATTEMPTS_MAX).map(|_| outcome());
         assert!(
@@ -202,7 +201,7 @@ fn what_is_done_to_real_servers_happens() {
             "{scenario}: {gets_it} is never seen"
         );
     }
-    // A server that stands still answers nothing: the release has no outcome.
+    // A paused server replies to nothing, so the release has an unknown outcome.
     let history = played(&real, &*mutex, "server-paused-past-the-lease").history;
     let releases = history.calls().into_iter();
     let mut releases = releases.filter(|(_, (.., call))| matches!(call, Call::Release { .. }));

@@ -1,4 +1,4 @@
-//! Locks whose code blocks, on threads in real time.
+//! Locks whose code blocks, played on threads in real time.
 
 use redouble_conformance::{
     BoxError, Host, Promises, Subject,
@@ -104,7 +104,7 @@ fn code_that_blocks_is_played_on_threads() {
     assert!(trial.unsupported > 0, "pauses and clocks");
 }
 
-/// A client alone asks for the lock.
+/// A scenario with one client that asks for the lock once.
 fn one_try() -> Scenario {
     let actor = Actor::on(0);
     let op = Op::TRY;

@@ -7,7 +7,7 @@ const METADATA_ACQUIRE: &str = include_str!("../script/around/metadata_acquire.l
 const METADATA_EXTEND: &str = include_str!("../script/around/metadata_extend.lua");
 const METADATA_RELEASE: &str = include_str!("../script/around/metadata_release.lua");
 
-const WATCHED: &str = include_str!("../script/around/watched.lua");
+const TRACKED: &str = include_str!("../script/around/tracked.lua");
 
 /// The scripts with what the options ask for besides.
 pub(crate) fn with_options(scripts: ScriptSet, options: &Options, token: &Token) -> ScriptSet {
@@ -15,10 +15,10 @@ pub(crate) fn with_options(scripts: ScriptSet, options: &Options, token: &Token)
     if options.track_key {
         scripts.args.push(number(scripts.holders as u64));
         scripts = ScriptSet {
-            watched: true,
+            tracked: true,
             begins_with_set: false,
-            acquire: around(WATCHED, scripts.acquire),
-            extend: around(WATCHED, scripts.extend),
+            acquire: around(TRACKED, scripts.acquire),
+            extend: around(TRACKED, scripts.extend),
             ..scripts
         };
     }

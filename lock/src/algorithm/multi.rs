@@ -49,7 +49,7 @@ pub(crate) fn scripts(keys: &[Vec<u8>]) -> ScriptSet {
         args: vec![number(keys.len() as u64)],
         holders: keys.len(),
         adds: Vec::new(),
-        watched: false,
+        tracked: false,
         begins_with_set: false,
         queues: false,
         acquire: &ACQUIRE,

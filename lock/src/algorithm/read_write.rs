@@ -45,7 +45,7 @@ pub(crate) fn read(key: &[u8]) -> ScriptSet {
         args: Vec::new(),
         holders: 2,
         adds: b"r".to_vec(),
-        watched: false,
+        tracked: false,
         begins_with_set: false,
         queues: false,
         acquire: &READ,

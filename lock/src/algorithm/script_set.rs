@@ -15,7 +15,7 @@ pub(crate) struct ScriptSet {
     /// What the kind adds to the name of a waiter.
     pub(crate) adds: Vec<u8>,
     /// Whether `acquire` and `extend` end with a read of the `holders`, so that the node tells of changes by other clients.
-    pub(crate) watched: bool,
+    pub(crate) tracked: bool,
     /// What all three scripts get besides the token and the lease.
     pub(crate) args: Vec<Vec<u8>>,
     /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.

@@ -19,7 +19,7 @@ use crate::{
     retry,
     script::Script,
     token::{FencingToken, Token},
-    tracking::Watch,
+    tracking::TrackedKeys,
     waiters::Waiter,
     wire::{Command, Reply},
 };
@@ -42,8 +42,8 @@ pub(crate) struct Scripted {
     patience_ms: Vec<u8>,
     /// The connection to acquire and to wait for replicas on, if that is asked for.
     own: Option<OwnConnection>,
-    /// Taken before anything is asked, so that no change is missed.
-    watch: Option<Watch>,
+    /// Made before the first request, so that no change is missed.
+    tracked_keys: Option<TrackedKeys>,
     traces: Mutex<Traces>,
 }
 
@@ -76,15 +76,15 @@ impl Scripted {
         token: Token,
         reply_timeout: Duration,
     ) -> Self {
-        let watch = scripts
-            .watched
-            .then(|| Watch::new(&node.tracking, &scripts.keys));
+        let tracked_keys = scripts
+            .tracked
+            .then(|| TrackedKeys::new(&node.tracking, &scripts.keys));
         Self {
             node,
             scripts,
             token,
             reply_timeout,
-            watch,
+            tracked_keys,
             own: None,
             hold_at_least: Duration::ZERO,
             patience_ms: number(0),
@@ -121,7 +121,7 @@ impl Scripted {
     }
 
     async fn track(&self, connection: &Arc<Connection>, until: Duration) -> Result<(), NodeError> {
-        match self.watch {
+        match self.tracked_keys {
             Some(_) => self.link().track(connection, until).await,
             None => Ok(()),
         }
@@ -417,8 +417,8 @@ impl Acquisition for Scripted {
 
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            match &self.watch {
-                Some(watch) => watch.changed().await,
+            match &self.tracked_keys {
+                Some(keys) => keys.changed().await,
                 None => pending().await,
             }
         })

@@ -33,7 +33,7 @@ pub(crate) fn scripts(key: &[u8], capacity: u32, permits: u32) -> ScriptSet {
         args: vec![number(capacity.into()), number(permits.into())],
         holders: 1,
         adds: number(permits.into()),
-        watched: false,
+        tracked: false,
         begins_with_set: false,
         queues: false,
         acquire: &ACQUIRE,

@@ -19,7 +19,7 @@ pub(crate) fn scripts(key: &[u8]) -> ScriptSet {
         args: Vec::new(),
         holders: 1,
         adds: Vec::new(),
-        watched: false,
+        tracked: false,
         begins_with_set: true,
         queues: false,
         acquire: &ACQUIRE,

@@ -297,9 +297,9 @@ fn request_failed(error: &NodeError) {
     tracing::debug!(name: "lock.request_failed", target: "redouble_lock", %error, "a request failed");
 }
 
-/// Keys can only be watched over a connection that receives pushes.
+/// Keys can only be tracked over a connection that receives pushes.
 #[derive(Debug, thiserror::Error)]
-#[error("keys can only be watched over a connection with RESP3 pushes")]
+#[error("keys can only be tracked over a connection with RESP3 pushes")]
 struct NoPushes;
 
 /// What a script is called with.

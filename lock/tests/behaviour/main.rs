@@ -30,4 +30,5 @@ mod scripts;
 mod semaphore;
 mod traces;
 mod tracking;
+mod wake_ups;
 mod wire;

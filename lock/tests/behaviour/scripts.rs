@@ -216,7 +216,7 @@ async fn each_script_needs_no_later_redis_than_it_says() -> Test {
     assert!(oldest.iter().all(|name| claims[name] <= [2, 6, 12]));
     let latest = claims
         .iter()
-        .filter(|(name, _)| !name.ends_with("watched.lua"));
+        .filter(|(name, _)| !name.ends_with("tracked.lua"));
     assert!(latest.map(|(_, claim)| claim).max() <= Some(&[3, 2, 0]));
     Ok(())
 }

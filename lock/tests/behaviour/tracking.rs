@@ -143,7 +143,7 @@ async fn a_node_of_several_may_lose_its_key() -> Test {
 }
 
 #[tokio::test]
-async fn without_pushes_a_key_cannot_be_watched() -> Test {
+async fn without_pushes_a_key_cannot_be_tracked() -> Test {
     let server = Server::start().await?;
     let locks = LockManager::from_client(redis::Client::open(server.url())?).await?;
     let error = locks

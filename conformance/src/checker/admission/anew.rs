@@ -1,6 +1,6 @@
-//! Counters that begin anew. Rounds are not told of, but places are: each round lasts as long as it should,
-//! counted from its place 1. So who is told of places that are taken needs others who took them, no longer ago than that; and
-//! two that have the same place are of two rounds.
+//! Counters that start again at zero. Clients do not learn of rounds, but of places. Each round lasts for one lease,
+//! counted from its place 1. So if a client learns that places are taken, other clients must have taken them within
+//! such a time. Two clients with the same place belong to two rounds.
 
 use super::{Asked, Told, Witness, forgotten, witness};
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// Judges a counter that begins anew a lease after it has let the first one in. Where the clock of the server is bent nothing
-/// is said.
+/// Judges a counter that starts again at zero one lease after its first admission. If a fault changes the clock of a
+/// server, this check finds nothing.
 pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Option<Witness> {
     let over = history.entries.last().map_or(Duration::ZERO, |it| it.at);
-    let clock = [FaultEffect::ServerClock]; // everybody's
+    let clock = [FaultEffect::ServerClock]; // the host does not matter: the clock of a server concerns all clients
     if history
         .fault_intervals()
         .any(&clock, 0, Duration::ZERO, over)
@@ -43,7 +43,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Whether a round may begin between two calls.
+    /// True if a round may begin between two calls.
     fn begins_between(&self, first: &Asked, later: &Asked) -> bool {
         self.asked.iter().any(|it| {
             let begins = matches!(it.told, Told::In(None | Some(1))) && first.from < it.to;
@@ -51,7 +51,7 @@ impl Rounds<'_> {
         })
     }
 
-    /// Somebody who was told of places that nobody can have taken.
+    /// Counterexample: a client learned that places are taken that no client can have taken.
     fn unbacked(&self, places: usize) -> Option<Witness> {
         self.asked.iter().find_map(|it| {
             let needed = match it.told {
@@ -85,7 +85,7 @@ impl Rounds<'_> {
         })
     }
 
-    /// Two that were the first one, with less than the life of a round between them.
+    /// Counterexample: two clients got place 1, with less than the length of a round between them.
     fn too_soon(&self, fresh: impl Fn(&&Asked) -> bool) -> Option<Witness> {
         let firsts = self.asked.iter().filter(fresh);
         let firsts: Vec<_> = firsts.filter(|it| it.told == Told::In(Some(1))).collect();
@@ -107,7 +107,7 @@ impl Rounds<'_> {
         Some(witness(at, message))
     }
 
-    /// Two that have one place, and nobody began a round in between.
+    /// Counterexample: two clients got the same place, and no round began in between.
     fn twice(&self) -> Option<Witness> {
         let pairs = self.asked.iter().flat_map(|first| {
             let later = self.asked.iter().filter(|it| first.from < it.from);
@@ -135,7 +135,7 @@ mod tests {
         scenario::{Fault, Lost},
     };
 
-    /// What somebody is told: a place, or that it is out, or nothing.
+    /// Answer of a call: a place, a refusal, or none.
     enum Told {
         In(u32),
         Out,
@@ -143,7 +143,8 @@ mod tests {
     }
     use Told::{In, Nothing, Out};
 
-    /// A counter of two places that lives for 10 s: who asks when, under the name of which call, and what it is told at once.
+    /// A counter of two places with a lease of 10 s. Each item: when a client asks, under the name of which call, and
+    /// the answer that it gets at once.
     fn entries(asked: Vec<(u64, Option<OpId>, Told)>) -> Vec<(u64, What)> {
         let calls = (1..).zip(asked).flat_map(|(op, (at, of, told))| {
             let call = of.map_or(Call::Admit, |of| Call::AdmitAgain { of });

@@ -1,9 +1,9 @@
-//! The model of what is counted: the first N that are let in, and a latch of N counts.
+//! Model of counters: an admission counter that admits the first N, and a latch of N counts.
 //!
-//! Both take N operations. Each of them that its caller knows of took effect; of those whose caller
-//! does not know any may have, at any time. Whoever was told that the places are taken, or that the
-//! latch is at 0, has seen all N. Calls under one name count once. What has to be set up is nothing
-//! before that, and it is set up once.
+//! Both take N operations. Each operation that its caller knows to have happened took effect. An operation with an
+//! unknown outcome may take effect at any time. A caller that learned that all places are taken, or that the latch is
+//! at 0, has seen all N. Calls under one name count once. If a counter must be set up, it does not exist before, and it
+//! is set up once.
 
 use super::search::{Model, Span};
 use crate::history::{Actor, Call, History, Kind, Moment, OpId, Refusal, What};
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 pub(super) struct Counter {
     size: u32,
     is_latch: bool,
-    /// Whether it is there without anybody setting it up.
+    /// True if the counter exists without a set-up.
     there: bool,
-    /// From when on it may be set up by somebody who does not know.
+    /// Moment from which the counter may be set up by a call with an unknown outcome.
     perhaps: Moment,
-    /// By start.
+    /// Operations, sorted by start.
     ops: Vec<Op>,
 }
 
@@ -29,21 +29,21 @@ pub(super) struct Op {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// It counts, as this one if its caller was told.
+    /// The operation counts. `Some`: its caller learned this place.
     Counts(Option<u32>),
     SeesTheEnd,
     SetsUp,
-    /// It sees that another has set it up.
+    /// The operation finds that another call has set the counter up.
     FindsSetUp,
-    /// It sees that nobody has.
+    /// The operation finds that no call has set the counter up.
     FindsNothing,
 }
 
-/// What is counted.
+/// State of the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     is_set_up: bool,
-    /// How many have counted.
+    /// Number of operations that have counted.
     pub(super) counted: u32,
 }
 
@@ -95,8 +95,8 @@ impl Counter {
         counter
     }
 
-    /// Notes that somebody asked to be let in: once for each name, from the first call on whose outcome is not known until
-    /// the first that tells.
+    /// Records a call that asked for admission. Each name is one operation: from its first call that was not refused
+    /// until the first call that reports its admission.
     fn admits(
         &mut self,
         names: &mut BTreeMap<OpId, usize>,
@@ -130,10 +130,10 @@ impl Counter {
     }
 }
 
-/// What the caller of an operation was told.
+/// Answer that the caller of an operation got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// It happened, perhaps with a number.
+    /// The operation happened, perhaps with a place.
     Yes(Option<u32>),
     No(Refusal),
     Nothing,
@@ -178,7 +178,7 @@ impl Model for Counter {
                 })
             }
             Deed::SeesTheEnd if is_set_up && counted == self.size => Some(set_up),
-            // From a stock that is not filled nothing can be taken.
+            // A call can take nothing from a stock that is not filled.
             Deed::SeesTheEnd => (!self.is_latch && !state.is_set_up).then_some(state),
             Deed::SetsUp => (!state.is_set_up).then_some(set_up),
             Deed::FindsSetUp => is_set_up.then_some(set_up),

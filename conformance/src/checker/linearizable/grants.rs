@@ -1,13 +1,13 @@
-//! The model of everything that is held: a mutex, a read-write lock, a semaphore; with re-entry,
-//! with fencing tokens.
+//! Model of everything that clients can hold: a mutex, a read-write lock, a semaphore; with re-entry and fencing
+//! tokens.
 //!
-//! The operations are those that a holder knows to have happened: that it was granted the lock, that
-//! it extended its grant, that it gave it back. An acquisition that failed has no effect, and one
-//! whose caller does not know can only stand in the way of others until it is gone, so leaving it
-//! out explains as much as leaving it in. What ends by itself is the system's step: a grant may be
-//! gone from a moment on, which is the end of its lease or whatever the holder did to let go of it
-//! without learning the outcome. Since a grant that is gone hinders nobody, the model lets it go as soon as
-//! it may be, unless an operation is yet to come that needs it.
+//! The operations are those that a holder knows to have happened: an acquisition, a renewal, a release. An acquisition
+//! that failed has no effect. An acquisition with an unknown outcome can only keep other clients out until its grant is
+//! gone, so an order that leaves it out explains as much.
+//!
+//! What ends by itself is a step of the system: from some moment on a grant may be gone. This moment is the end of its
+//! lease, or an act by which the holder let go of it without learning the outcome. A grant that is gone hinders no
+//! client. So the model drops it as soon as it may be gone, unless a later operation needs it.
 
 use super::search::{Model, Span};
 use crate::{
@@ -17,12 +17,12 @@ use crate::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// A history as operations on something that can be held.
+/// A history as operations on an object that clients can hold.
 pub(super) struct Grants {
     kind: Kind,
     reentrant: bool,
     grants: Vec<Grant>,
-    /// By start.
+    /// Operations, sorted by start.
     ops: Vec<Op>,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Grant {
     pub(super) actor: Actor,
     mode: Mode,
     fence: Option<u64>,
-    /// From when on it may be gone by itself.
+    /// Moment from which the grant may be gone by itself.
     gone: Moment,
-    /// How many operations of its holder need it.
+    /// Number of operations of its holder that need the grant.
     needed: u32,
 }
 
@@ -52,22 +52,22 @@ pub(super) enum Deed {
     GivesBack,
 }
 
-/// Who holds it.
+/// Grants that are held, and fencing tokens that were issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) held: Vec<Held>,
-    /// The highest fencing token, and whose it is.
+    /// Highest fencing token, with its owner.
     mark: Option<(u64, Actor)>,
-    /// The highest one of those who shared it with nobody: readers are in no order among themselves.
+    /// Highest fencing token of a grant that was not shared: tokens of readers are in no order among themselves.
     alone: Option<u64>,
-    /// A grant of the owner of the mark is gone that it did not give back.
+    /// True if a grant of the owner of `mark` is gone without a release.
     lapsed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) grant: usize,
-    /// How many operations are yet to come that need it.
+    /// Number of later operations that need the grant.
     needed: u32,
 }
 
@@ -179,7 +179,7 @@ impl Grants {
         Some(state)
     }
 
-    /// Whether those who hold it leave room for one more.
+    /// True if the current holders leave room for one more grant.
     fn admits(&self, state: &State, new: &Grant) -> bool {
         let mut held = state.held.iter().map(|&held| self.grant(held));
         match (self.kind, new.mode) {
@@ -193,7 +193,7 @@ impl Grants {
         }
     }
 
-    /// Whether a token may follow those that were given out.
+    /// True if the fencing token may follow those that were issued.
     fn rises(&self, state: &State, new: &Grant, fence: u64) -> bool {
         let mine = state.held.iter().map(|&held| self.grant(held));
         let mut mine = mine.filter(|grant| self.reentrant && grant.actor == new.actor);
@@ -244,10 +244,10 @@ impl Grant {
     }
 }
 
-/// From when on each grant may be gone.
+/// Returns the moment from which each grant may be gone.
 ///
-/// A lease begins when the server grants or extends it: later than it was asked for, and not later
-/// than its holder's deadline allows.
+/// A lease begins when the server grants or extends it: after the client asked, and early enough for the holder's
+/// deadline.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "most of what happens is no matter here"
@@ -262,7 +262,7 @@ fn ends_of_leases(
             .mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
     let mut asked: BTreeMap<OpId, Moment> = calls.iter().map(|(&op, call)| (op, call.0)).collect();
     let mut leases: BTreeMap<OpId, Duration> = BTreeMap::new();
-    // What a holder did to let go of it.
+    // Calls by which a holder let go of its grant.
     let mut lets_go: BTreeMap<OpId, (Moment, OpId)> = BTreeMap::new();
     let mut lost: BTreeMap<OpId, Moment> = BTreeMap::new();
     for (at, what) in history.iter() {
@@ -276,7 +276,8 @@ fn ends_of_leases(
                 asked.insert(op, at);
             }
             What::Ok { op, deadline, .. } => match calls.get(&op) {
-                // It may have been extended by less than a lease: who names a deadline says so.
+                // The renewal may have extended the grant by less than a lease: a subject with deadlines names the new
+                // one.
                 Some(&(.., Call::Renew { grant })) => {
                     let until = deadline.map_or(asked[&op].at + lasts, |_| Duration::ZERO);
                     lengthen(&mut leases, grant, until, deadline)

@@ -1,9 +1,9 @@
-//! P4, linearizability: one order of the operations explains what everybody was told, each
-//! operation having taken effect at one moment between its start and its end.
+//! P4, linearizability: one order of the operations explains the answers to all clients. In it each operation takes
+//! effect at one moment between its start and its end.
 //!
-//! This is about operations on one object, not about holders: it sees a release that claims what it
-//! cannot have done, a re-entry that others come between, a latch that is at 0 for one and not for
-//! the next. Leases end by themselves, but not before a server may have ended them.
+//! This property is about operations on one object, not about holders. It catches a release that claims what it cannot
+//! have done, a re-entry that is interrupted by other clients, and a latch that is at 0 for one client and not for the
+//! next. Leases end by themselves, but not before a server may have ended them.
 
 mod counter;
 mod grants;
@@ -20,7 +20,7 @@ use crate::history::{Kind, Moment, Reading};
 /// Judges P4.
 pub struct Linearizable;
 
-/// The most steps of a search. A sound history takes about as many as it has operations.
+/// Most steps of a search. A sound history takes about as many steps as it has operations.
 const STEPS_MAX: u32 = 200_000;
 
 impl Checker for Linearizable {

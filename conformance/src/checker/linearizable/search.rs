@@ -1,23 +1,23 @@
-//! The search for an order of operations that explains them all: that of Wing and Gong, with Lowe's
-//! memory of what was tried. It knows nothing of locks.
+//! Search for an order of operations that explains them all: the algorithm of Wing and Gong, with Lowe's memory of sets
+//! that were tried. It knows nothing about locks.
 //!
-//! Every operation took effect at one moment between its start and its end. The search takes
-//! operations one after the other; it may take one that began before the end of every operation
-//! that is yet to be taken. A set of operations that led nowhere once is not tried again in another
-//! order: the state after a set is to be the same in whatever order it was taken.
+//! Every operation took effect at one moment between its start and its end. The search takes operations one after the
+//! other. It may take an operation that began before the end of every operation that is not taken yet. If a set of
+//! operations led nowhere once, the search does not try it again in another order. This requires that the state after a
+//! set does not depend on the order in which the search took it.
 
 use crate::history::Moment;
 use std::collections::HashSet;
 
-/// When an operation can have taken effect.
+/// Span in which an operation can have taken effect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) from: Moment,
-    /// Its end; an operation without one may not have happened at all. Those are all alike.
+    /// End of the operation. `None` if the operation may not have happened at all; all such operations must be alike.
     pub(super) to: Option<Moment>,
 }
 
-/// What operations do to the object, and when they may.
+/// What operations do to the object, and when they may take effect.
 pub(super) trait Model {
     /// The object.
     type State: Clone;
@@ -25,23 +25,23 @@ pub(super) trait Model {
     /// The object before all operations.
     fn start(&self) -> Self::State;
 
-    /// The object after one more operation; `None` if it cannot take effect there. `by` is the
-    /// latest moment for that.
+    /// State of the object after one more operation; `None` if the operation cannot take effect there. `by` is the
+    /// latest moment at which it can take effect.
     fn step(&self, state: &Self::State, op: usize, by: Moment) -> Option<Self::State>;
 }
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome<S> {
-    /// There is such an order.
+    /// An order explains all operations.
     Explained,
-    /// There is none. It got as far as this state, and then nothing explains this operation.
+    /// No order explains them. The search reached this state at best, and then nothing explains this operation.
     Stuck { state: S, op: usize },
-    /// It took too many steps.
+    /// The search took too many steps.
     GivenUp,
 }
 
-/// Searches for an order of the operations, which are sorted by their starts.
+/// Searches for an order of the operations. `spans` must be sorted by start.
 pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Outcome<M::State> {
     debug_assert!(spans.is_sorted_by_key(|span| span.from));
     let mut taken = Taken::new(spans.len());
@@ -49,7 +49,8 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
     let mut led_nowhere = HashSet::new();
     let mut steps = 0;
     let mut path = vec![Frame::at(model.start(), &taken, spans)];
-    // The frame with the most certain operations, the earliest one of several: known when the search has left it.
+    // Frame with the most certain operations, the earliest one if there are several. A frame is compared when the
+    // search leaves it.
     let mut farthest: Option<(usize, Frame<M::State>)> = None;
     while let Some(frame) = path.last_mut() {
         if taken.certain == certain {
@@ -78,7 +79,7 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
             continue;
         };
         taken.take(op, spans);
-        // Most searches never turn back, and remember nothing.
+        // Most searches never turn back, and remember no set.
         if led_nowhere.is_empty() || !led_nowhere.contains(&taken.key()) {
             let mut next = Frame::at(state, &taken, spans);
             (next.came_by, next.step) = (Some(op), steps);
@@ -104,15 +105,15 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
 /// A point of the search.
 struct Frame<S> {
     state: S,
-    /// The operation that led here.
+    /// Operation that led to this frame.
     came_by: Option<usize>,
-    /// The step that led here.
+    /// Step that led to this frame.
     step: u32,
-    /// The operation that ends first, of those that are yet to be taken.
+    /// Operation that ends first among those that are not taken yet.
     next_end: Option<usize>,
-    /// What can be taken next, the best last.
+    /// Operations that the search can take next, the best one last.
     choices: Vec<usize>,
-    /// The first end of an operation that is yet to be taken.
+    /// First end among the operations that are not taken yet.
     by: Moment,
 }
 
@@ -131,7 +132,7 @@ impl<S> Frame<S> {
                 choices.push(op);
                 by = by.min(to);
             } else {
-                perhaps = perhaps.or(Some(op)); // one is as good as the next
+                perhaps = perhaps.or(Some(op)); // all operations without an end are alike
             }
         }
         choices.sort_by_key(|&op| std::cmp::Reverse(spans[op].to));
@@ -151,7 +152,7 @@ impl<S> Frame<S> {
 /// A set of operations.
 struct Taken {
     words: Vec<u64>,
-    /// How many of those that happened for certain.
+    /// Number of operations in the set that happened for certain.
     certain: usize,
 }
 
@@ -177,13 +178,13 @@ impl Taken {
         self.certain -= usize::from(spans[op].to.is_some());
     }
 
-    /// The first that may not be in the set: all before it are.
+    /// Returns an index such that the set contains all operations before it.
     fn first(&self) -> usize {
         let full = self.words.iter().take_while(|&&word| word == u64::MAX);
         64 * full.count()
     }
 
-    /// The set, short: without the full words at its begin and the empty ones at its end.
+    /// Returns the set in a short form: without the full words at its start and the empty words at its end.
     fn key(&self) -> Vec<u64> {
         let first = self.first() / 64;
         let rest = &self.words[first..];
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn it_gives_up_in_the_end() {
-        // 24 writes at once, and then a read of what none has written.
+        // 24 concurrent writes, and then a read of a value that none of them wrote.
         let mut ops = vec![(0, Some(10), true, 7); 24];
         ops.push((20, Some(30), false, 8));
         assert_eq!(outcome(&ops), Outcome::GivenUp);

@@ -52,7 +52,7 @@ fn a_lock_handed_on_passes() {
         (2, refused(2)),
         (3, tries(3, 1)),
         (3, releases(4, 0, 1)),
-        (4, granted(3, Some(12))), // its reply came before that of the release
+        (4, granted(3, Some(12))), // this reply came before the reply to the release
         (5, done(4)),
     ];
     assert_eq!(mutex(handed_on), None);
@@ -86,7 +86,7 @@ fn a_lease_ends_when_it_may_and_not_before() {
     // 10 s less a hundredth, counted from the request.
     assert_eq!(second_at(10, None, vec![]), None);
     assert!(second_at(9, None, vec![]).is_some());
-    // A later deadline tells that the lease began later.
+    // A later deadline shows that the lease began later.
     assert!(second_at(11, Some(12), vec![]).is_some());
     assert_eq!(second_at(12, Some(12), vec![]), None);
 }
@@ -181,7 +181,7 @@ fn tokens_rise_in_the_order_of_grants() {
         ])
     };
     assert_eq!(in_turn(7, 8), None);
-    // They were asked for at once, but the first one must have been granted first.
+    // Both were asked for at the same time, but the server must have granted the first one first.
     assert!(in_turn(8, 7).is_some());
     assert!(in_turn(7, 7).is_some_and(|message| message.ends_with("free, and the token was 7")));
 }
@@ -195,7 +195,7 @@ fn a_token_is_kept_on_re_entry() {
             (1, tries(2, 0)),
             (1, fenced(2, 9, inner)),
         ];
-        // Past the lease it may be the same grant at the server, or a new one.
+        // After the lease the server may keep the same grant, or give a new one.
         entries.extend(
             later
                 .into_iter()
@@ -266,7 +266,7 @@ fn permits_are_counted_by_weight() {
     assert!(permits(&[1, 2, 2]).is_some());
 }
 
-/// A call from when to when, and how it ends.
+/// A call, its start, its end, and its outcome.
 type Asked = (Call, u64, u64, fn(OpId) -> What);
 
 fn counted(kind: Kind, ops: &[Asked]) -> Option<String> {
@@ -294,7 +294,7 @@ fn the_first_n_are_let_in_and_then_nobody() {
     assert_eq!(ask(&[one, two, (admit, 4, 5, refused)]), None);
     assert!(ask(&[one, two, (admit, 4, 5, done)]).is_some());
     assert!(ask(&[one, (admit, 2, 3, refused), (admit, 4, 5, done)]).is_some());
-    // It may have been taken by the one who does not know; then the next cannot be let in.
+    // The call with the unknown outcome may have taken the place. Then the next call is refused.
     assert_eq!(
         ask(&[one, (admit, 0, 1, unsure), (admit, 2, 3, refused)]),
         None
@@ -322,7 +322,7 @@ fn a_latch_opens_once() {
     );
     assert!(latch(&[(wait, 0, 2, done), one, two]).is_some());
     assert!(latch(&[one, two, (wait, 5, 6, done), (count, 7, 8, done)]).is_some());
-    // At 0 for one, and not for the next.
+    // The latch is at 0 for one client, and not for the next.
     let unknown = (count, 0, 0, unsure as fn(_) -> _);
     assert!(latch(&[one, unknown, (wait, 3, 4, done), (count, 5, 6, done)]).is_some());
     assert_eq!(latch(&[one, unknown, (count, 5, 6, done)]), None);
@@ -356,7 +356,7 @@ fn who_is_told_a_number_was_counted_as_that() {
     assert_eq!(latch(&[(count, 0, 1, unsure), (count, 2, 3, second)]), None);
 }
 
-/// As `counted`, of what has to be set up.
+/// Same as `counted`, for a counter that must be set up.
 fn set_up(kind: Kind, ops: &[Asked]) -> Option<String> {
     let mut entries = Vec::new();
     for (op, &(call, from, to, end)) in (1..).zip(ops) {
@@ -447,7 +447,7 @@ fn a_name_is_counted_once() {
         None
     );
     assert!(counter(&[(ask, 0, 1, yes), (again, 2, 3, yes), full]).is_some());
-    // It was counted the first time or the second, and not both times.
+    // The counter counted the first call or the second one, but not both.
     let late = [
         (ask, 0, 1, unsure as fn(_) -> _),
         (again, 2, 3, first),
@@ -468,13 +468,13 @@ fn of_what_begins_anew_nothing_is_said() {
     assert!(matches!(Linearizable.check(&history), Finding::Unknown(_)));
 }
 
-/// Eight who pass a lock on, two hundred times.
+/// Eight clients that pass a lock on, two hundred times.
 fn long(overlap: bool) -> History {
     let why = Refusal::Contended;
     let mut history = History::new(s(10), true);
     for op in 0..200_u32 {
         let (host, at) = ((op % 8) as u8, u64::from(op));
-        // All others ask meanwhile; half of them do not know the outcome.
+        // All other clients ask meanwhile; half of their calls have an unknown outcome.
         for other in 1..8_u32 {
             let id = 1_000 + op * 8 + other;
             history.push(s(at), tries(id, ((op + other) % 8) as u8));
@@ -510,7 +510,7 @@ fn four_hundred_operations_take_few_steps() {
 
 #[test]
 fn a_semaphore_at_its_limit_takes_few_steps() {
-    // Ten at once, all in flight together, over and over.
+    // Ten calls in flight at the same time, again and again.
     let mut entries = Vec::new();
     for round in 0..20_u32 {
         let at = u64::from(round) * 3;

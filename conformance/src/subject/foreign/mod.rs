@@ -268,7 +268,7 @@ struct Grant {
     deadline: Mutex<Option<Duration>>,
     fence: Option<u64>,
     token: Option<Token>,
-    /// What the adapter says about it by itself.
+    /// Reports of the adapter about the grant that no request asked for.
     news: watch::Receiver<News>,
 }
 

@@ -6,7 +6,7 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// What is dropped without a clean-up.
+/// Value that is dropped without a clean-up.
 enum Leak {
     /// The future of an acquisition with a request in flight.
     Acquisition,

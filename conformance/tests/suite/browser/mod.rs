@@ -1,4 +1,4 @@
-//! A Chromium without a window, spoken to over two pipes: JSON messages that end with a zero byte.
+//! A Chromium without a window. The tests send it JSON messages over two pipes; each message ends with a zero byte.
 
 use serde_json::{Value, json};
 use std::{
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// How long an answer may take on a machine that is busy.
+/// Longest time for an answer, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Browser {
@@ -19,12 +19,12 @@ pub(crate) struct Browser {
     from: Receiver<Value>,
     session: String,
     next: u64,
-    /// What the page complained of.
+    /// Errors that the page reported.
     pub(crate) complaints: Vec<String>,
     _profile: tempfile::TempDir,
 }
 
-/// The browser's program, found by name on the PATH.
+/// Returns the browser's program, which is found by name on the PATH.
 pub(crate) fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -36,7 +36,7 @@ pub(crate) fn program() -> Option<PathBuf> {
 impl Browser {
     pub(crate) fn start(program: &PathBuf) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // It expects its pipes at 3 and 4.
+        // The browser expects its pipes at file descriptors 3 and 4.
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
             .arg(program)
@@ -118,7 +118,7 @@ impl Browser {
         while self.hear()["method"] != "Page.loadEventFired" {}
     }
 
-    /// Waits until the page has caught up.
+    /// Waits until an expression is true in the page.
     pub(crate) fn until(&mut self, expression: &str) {
         for _ in 0..500 {
             if self.get(&format!("Boolean({expression})")) == json!(true) {
@@ -154,7 +154,7 @@ impl Browser {
         text.unwrap_or_else(|| panic!("{expression}: {value}"))
     }
 
-    /// Presses a key, and waits until the page has drawn what comes of it.
+    /// Presses a key, and waits until the page has drawn the result.
     pub(crate) fn press(&mut self, key: &str) {
         let code = match key {
             "Enter" => 13,
@@ -180,7 +180,7 @@ impl Browser {
         self.get("new Promise((done) => setTimeout(done, 30))");
     }
 
-    /// The size of the window, and which colours its user prefers.
+    /// Sets the size of the window, and the colours that its user prefers.
     pub(crate) fn look(&mut self, (width, height): (u32, u32), colours: &str) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
@@ -192,7 +192,7 @@ impl Browser {
         );
     }
 
-    /// A screenshot of the whole window as PNG in base 64.
+    /// Returns a screenshot of the whole window as PNG in base 64.
     pub(crate) fn screenshot(&mut self) -> String {
         let shot = self.ask("Page.captureScreenshot", json!({ "format": "png" }));
         shot["data"].as_str().unwrap().to_owned()
