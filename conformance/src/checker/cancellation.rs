@@ -3,13 +3,14 @@
 //!
 //! Two round trips are enough where the process ran and was heard, three if several nodes are asked; or as many as it makes
 //! requests one after the other, for instance to dial anew and to load a script again. Otherwise the bound is one lease after the
-//! last fault. A process that never runs again is left to deadlock freedom, and a lock that stays taken for a minimum time stays
-//! for that time. If several nodes are asked, a request that one of them executes more than a lease later does not count: its
-//! client has long treated the answer as lost.
+//! last fault. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
+//! longer counts as a waiter (`Promises::skipping_after`). A process that never runs again is left to deadlock freedom. A lock
+//! with a minimum hold stays taken for that time. If several nodes are asked, a request that one of them executes more than a
+//! lease later does not count: its client has long treated the answer as lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan};
-use crate::scenario::Topology;
+use crate::vocabulary::{Topology, is_reservation};
 use std::time::Duration;
 
 /// Judges P12.
@@ -19,6 +20,15 @@ pub struct Cancellation;
 const STEPS: u32 = 16;
 
 struct Facts<'a>(&'a Reading<'a>);
+
+/// Times by which nothing of a call may be left on a node.
+struct Due {
+    /// For a token of a holder.
+    tokens: Duration,
+    /// For a place in a queue after a fault: the next client that gets a place or the lock after this time removes it. `None` if
+    /// the place has to be gone at the same time as a token.
+    places: Option<Duration>,
+}
 
 impl Checker for Cancellation {
     fn property(&self) -> Property {
@@ -63,12 +73,12 @@ impl Facts<'_> {
     }
 
     fn left_on(&self, node: u8, it: &Operation) -> Option<Witness> {
-        let by = self.gone_by(node, it)?;
+        let due = self.gone_by(node, it)?;
         let end = self.0.entries.last()?.at;
-        if end <= by {
+        if end <= due.tokens {
             return None; // the history ends before
         }
-        let by = Moment::at(by);
+        let by = Moment::at(due.tokens);
         let several = matches!(self.0.topology, Topology::Nodes(2..));
         let stands = |span: &&TokenSpan<'_>| {
             let belated = several && self.0.arrived_after_lease(span);
@@ -78,9 +88,20 @@ impl Facts<'_> {
             Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
             None => {
                 let (tokens, queued) = (self.0.tokens(), self.0.queued());
-                let put = tokens.put_by(it, self.0.operations(), by);
-                let mut put = put.chain(queued.put_by(it, self.0.operations(), by));
-                put.find(stands)
+                let mut put = tokens.put_by(it, self.0.operations(), by);
+                let places = || {
+                    let put = queued.put_by(it, self.0.operations(), by);
+                    // A reservation belongs to the waiter that was woken.
+                    let mut places = put.filter(|span| !is_reservation(span.token));
+                    let Some(places_by) = due.places else {
+                        return places.find(stands);
+                    };
+                    places.find(|span| {
+                        let met = self.next_client(node, it.actor.host, places_by);
+                        stands(span) && met.is_some_and(|at| span.stood(at))
+                    })
+                };
+                put.find(stands).or_else(places)
             }
         };
         span.map(|span| Witness {
@@ -97,8 +118,19 @@ impl Facts<'_> {
         })
     }
 
+    /// When another client process first got a place in the queue of a node, or its lock, from a time on.
+    fn next_client(&self, node: u8, host: u8, from: Duration) -> Option<Moment> {
+        let all = self.0.tokens().spans.iter();
+        let all = all.chain(&self.0.queued().spans);
+        let others = all.filter(|span| {
+            let other = span.owner.is_some_and(|owner| owner != host);
+            span.node == node && other && from < span.from.at
+        });
+        others.map(|span| span.from).min()
+    }
+
     /// When nothing of it may be left on a node.
-    fn gone_by(&self, node: u8, it: &Operation) -> Option<Duration> {
+    fn gone_by(&self, node: u8, it: &Operation) -> Option<Due> {
         let host = it.actor.host;
         let hold = self.0.terms.longest_hold();
         let since = it.asked.at.saturating_sub(self.0.recovery());
@@ -118,16 +150,24 @@ impl Facts<'_> {
         // A process that finds a connection broken tries again when it likes.
         let found_broken = self.0.is_broken(host, node, it.ended.at);
         if !found_broken && self.0.fault_intervals().heard_by(node, host, since, soon) {
-            return Some(soon);
+            return Some(Due {
+                tokens: soon,
+                places: None,
+            });
         }
         let well = self
             .0
             .fault_intervals()
             .last(host, since, soon + self.0.lease);
         let well = well.or_else(|| found_broken.then_some(soon))?;
-        let late = soon.max(well).checked_add(self.0.lease)?;
-        let late = late.checked_add(self.0.terms.round_trips(2) + hold)?;
-        Some(late)
+        let last = soon.max(well);
+        let spare = self.0.terms.round_trips(2) + hold;
+        let counts_as_alive = self.0.lease.max(self.0.terms.skip);
+        let places = last.saturating_add(counts_as_alive).saturating_add(spare);
+        Some(Due {
+            tokens: last.checked_add(self.0.lease + spare)?,
+            places: self.0.accepts(Excuse::PlaceInQueue).then_some(places),
+        })
     }
 
     /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
@@ -357,6 +397,60 @@ mod tests {
         };
         assert!(freed_at(11));
         assert!(!freed_at(12));
+    }
+
+    #[test]
+    fn a_place_of_a_late_request_is_removed_by_the_next_client() {
+        let queue = |host, waiting: &[&str]| What::Queue {
+            node: 0,
+            cause: crate::history::Cause::Client(host),
+            waiting: waiting
+                .iter()
+                .map(|token| token.as_bytes().to_vec())
+                .collect(),
+        };
+        // The lease is 10 s, and two round trips take 4 s.
+        let meets = |at, then: &[&str]| {
+            let (node, lost) = (0, Lost::Reply);
+            let mut history = history(vec![
+                (1, waits(1, 0, 9)),
+                (
+                    2,
+                    What::Cut {
+                        host: 0,
+                        node,
+                        lost,
+                    },
+                ),
+                (3, cancelled(1)),
+                (4, queue(0, &["a"])),
+                (at, waits(2, 1, 9)),
+                (at, queue(1, then)),
+                (100, What::Crash { host: 9 }),
+            ]);
+            history.terms.latency = s(1);
+            (history.lease, history.terms.skip) = (s(10), s(30));
+            Cancellation.check(&history) == Finding::Valid
+        };
+        assert!(meets(41, &["a", "b"]), "it still counts as a waiter");
+        assert!(!meets(42, &["a", "b"]));
+        assert!(meets(42, &["b"]));
+    }
+
+    #[test]
+    fn a_reservation_for_a_waiter_is_no_place_of_the_call() {
+        let leaves = |name: &str| {
+            let waiting = vec![name.as_bytes().to_vec()];
+            let cause = crate::history::Cause::Client(0);
+            let queue = What::Queue {
+                node: 0,
+                cause,
+                waiting,
+            };
+            passes(vec![(1, waits(1, 0, 9)), (3, cancelled(1)), (3, queue)])
+        };
+        assert!(leaves("?0123456789abcdef0123456789abcdef"));
+        assert!(!leaves("0123456789abcdef0123456789abcdef"));
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //!
 //! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!
-//! Where waiters are served in order, who has been dead for more than a lease makes room in the queue for whoever comes
-//! next, and who was granted the lock waits no more.
+//! A fair lock removes a waiter from its queue when it grants it the lock. The next client that asks removes a waiter that died
+//! more than a lease ago and no longer counts as alive (`Promises::skipping_after`).
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
@@ -66,6 +66,8 @@ impl Checker for CleanUp {
                 // By a client's clock, and then a request ends the subscription.
                 let linger = history.terms.linger + history.terms.linger / DRIFT;
                 due = due.saturating_add(linger + history.terms.round_trips(1));
+                // A fault may strike the request that ends the subscription.
+                due = after_faults(history, look.at.at, due);
             }
             // What keeps others out for some time at least is still there, and so is what its lease sees to.
             let (due, on_time) = match history.terms.longest_hold() {
@@ -193,8 +195,8 @@ fn in_the_queue(history: &Reading<'_>) -> Option<Witness> {
 /// When somebody got a place in a queue in which there was one who had died long before, and who that was.
 fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     let (queued, fault_intervals) = (history.queued(), history.fault_intervals());
-    // What had been sent when its process died has arrived, and whoever hears of its death knows the time.
-    let late = history.lease + history.terms.round_trips(1);
+    // What had been sent when its process died has arrived. A waiter that stopped asking counts as alive for some time.
+    let late = history.lease.max(history.terms.skip) + history.terms.round_trips(1);
     let died = |host: u8, from: Moment| {
         let crashed = history.iter().filter(move |&(at, what)| {
             matches!(what, What::Crash { host: of } if *of == host) && from < at
@@ -303,15 +305,20 @@ fn swept(history: &Reading<'_>, at: Duration) -> Duration {
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
 /// its time as well.
 fn due(history: &Reading<'_>, at: Duration) -> Duration {
+    let grace = history.request_timeout() + history.recovery();
+    after_faults(history, at.saturating_sub(grace), at)
+}
+
+/// When something is made good that would take until `due` without the faults that strike from a time on.
+fn after_faults(history: &Reading<'_>, from: Duration, due: Duration) -> Duration {
     let fault_intervals = history.fault_intervals();
     let grace = history.request_timeout() + history.recovery();
     let calls = history.calls();
     let hosts: BTreeSet<u8> = calls.values().map(|(_, actor, _)| actor.host).collect();
-    let mut due = at;
+    let mut due = due;
     loop {
         let hosts = hosts.iter().copied();
-        let last =
-            hosts.filter_map(|host| fault_intervals.last(host, at.saturating_sub(grace), due));
+        let last = hosts.filter_map(|host| fault_intervals.last(host, from, due));
         let later = last.map(|last| last.saturating_add(grace)).max();
         match later {
             Some(later) if later > due => due = later,
@@ -396,6 +403,31 @@ mod tests {
             !left_until(204, &[], Duration::ZERO),
             "without that promise"
         );
+    }
+
+    #[test]
+    fn a_fault_may_strike_the_end_of_a_subscription() {
+        // A request timeout of 2 s, and as much until the next one.
+        let left_until = |gone, struck: (u64, u64)| {
+            let fault = Fault::Partition {
+                host: 0,
+                node: None,
+                direction: Some(crate::scenario::Direction::Requests),
+            };
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (9, remains(&[], 1, 1)),
+                (struck.0, What::Strikes { fault }),
+                (struck.1, What::Heals { fault }),
+                (gone, remains(&[], 0, 0)),
+                (50, What::Crash { host: 0 }),
+            ]);
+            (history.lease, history.terms.linger) = (s(12), s(2));
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(left_until(18, (10, 14)));
+        assert!(!left_until(19, (10, 14)));
+        assert!(!left_until(18, (12, 14)), "it was due before");
     }
 
     #[test]
@@ -653,6 +685,25 @@ mod tests {
         let fault = Fault::NodePause { node: 0 };
         let paused = vec![(4, What::Strikes { fault }), (5, What::Heals { fault })];
         assert!(next(16, paused, &["a", "b"]));
+    }
+
+    #[test]
+    fn the_dead_count_as_waiters_for_as_long_as_promised() {
+        // The lease is 12 s.
+        let next = |at| {
+            let mut history = history(vec![
+                (1, waits(1, 0, 60)),
+                (2, queue(0, &["a"])),
+                (3, What::Crash { host: 0 }),
+                (at, waits(2, 1, 60)),
+                (at, queue(1, &["a", "b"])),
+            ]);
+            (history.lease, history.terms.fair) = (s(12), true);
+            history.terms.skip = s(20);
+            in_the_queue(&Reading::of(&history)).is_none()
+        };
+        assert!(next(23));
+        assert!(!next(24));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::ConnectionOfOneCall,
@@ -19,6 +19,7 @@ impl Excuse {
         Self::ScriptLostAtTheEnd,
         Self::AcquiredAgain,
         Self::RequestsInARow,
+        Self::PlaceInQueue,
         Self::RequestOutstanding,
         Self::OwnRequestHarmed,
         Self::FirstConnection,
@@ -27,6 +28,7 @@ impl Excuse {
         Self::Search,
         Self::Sweep,
         Self::InnerRelease,
+        Self::ForgottenLevel,
         Self::KeptForCaller,
         Self::NodeUnheard,
         Self::FewForgot,
@@ -45,13 +47,15 @@ impl Excuse {
             Self::RenewalsFailed | Self::ScriptLostAtTheEnd | Self::AcquiredAgain => {
                 Property::Renewal
             }
-            Self::RequestsInARow => Property::Cancellation,
+            Self::RequestsInARow | Self::PlaceInQueue => Property::Cancellation,
             Self::RequestOutstanding | Self::OwnRequestHarmed | Self::FirstConnection => {
                 Property::Timeouts
             }
             Self::SecondCut => Property::LostReply,
             Self::LateRequest | Self::Search | Self::Sweep => Property::CleanUp,
-            Self::InnerRelease | Self::KeptForCaller | Self::NodeUnheard => Property::Truth,
+            Self::InnerRelease | Self::ForgottenLevel | Self::KeptForCaller | Self::NodeUnheard => {
+                Property::Truth
+            }
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -85,7 +89,12 @@ impl Excuse {
                 "a task cleans up: it sends one request after the other, for a lease at most"
             }
             Self::InnerRelease => {
-                "the owner of a reentrant lock has another grant, so its release removes nothing"
+                "the owner of a reentrant lock has another grant that it has not given back, so its release removes nothing"
+            }
+            Self::ForgottenLevel => {
+                "a call of the owner of a reentrant lock had no answer, or its guard was dropped: until a lease after \
+                 the last request of that call landed, the token may have a level that the owner does not count, so a \
+                 release removes nothing"
             }
             Self::KeptForCaller => {
                 "a release keeps the lock for a waiter of the same process: the call itself is refused"
@@ -107,6 +116,10 @@ impl Excuse {
             Self::RequestsInARow => {
                 "undoing a call takes several requests, each sent as soon as the one before has its reply: to dial \
                  anew, to load a script again"
+            }
+            Self::PlaceInQueue => {
+                "after a fault the place of a call in a queue stays until another client asks: this client removes it, \
+                 because its waiter no longer counts as alive"
             }
             Self::RequestOutstanding => "a request is outstanding when the wait is over",
             Self::SecondCut => "a second cut of the connection to the same node hits the retry",
@@ -135,6 +148,7 @@ impl Excuse {
             Self::FirstConnection => "the process had called before",
             Self::Sweep => "the task stays when it sends no more requests",
             Self::InnerRelease => "the other grant was released before",
+            Self::ForgottenLevel => "the release comes more than a lease after that",
             Self::KeptForCaller => {
                 "waiters queue by themselves, so the name is the place of the caller"
             }
@@ -147,6 +161,7 @@ impl Excuse {
                 "the script is lost early, and the lock reports the loss of the grant at once"
             }
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
+            Self::PlaceInQueue => "the place stays when the other client has asked",
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
             Self::SecondCut => "the other cut hits the connection to another node",
             Self::LateRequest => "a place in a queue is left as well, and its request was on time",
@@ -220,6 +235,7 @@ mod tests {
             Excuse::FirstConnection => (connects(false), connects(true)),
             Excuse::Sweep => (sweeps(3), sweeps(1)),
             Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
+            Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
             Excuse::KeptForCaller => (kept_for_caller(false), kept_for_caller(true)),
             Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
             Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
@@ -240,6 +256,7 @@ mod tests {
                 cleans_up(&[(50, 52), (52, 54), (54, 56)]),
                 cleans_up(&[(51, 52), (53, 56)]),
             ),
+            Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
             Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
             Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
             Excuse::LateRequest => (lands_late(None), lands_late(Some("a"))),
@@ -368,6 +385,58 @@ mod tests {
         entries.extend([(4, releases(4, 0, 2)), (5, done(4))]);
         let mut history = history(entries);
         history.reentrant = true;
+        history
+    }
+
+    /// An owner cancels a second acquisition at 3. Its release at a later time removes nothing of a lock that was extended.
+    fn forgotten_level(released: u64) -> History {
+        let error = CANCELLED.to_owned();
+        let mut entries = vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (1, granted(1, Some(50))),
+            (2, tries(2, 0)),
+            (3, What::Info { op: 2, error }),
+            (released, releases(3, 0, 1)),
+            (released + 1, done(3)),
+        ];
+        entries.extend([3, 10, 18, 26].map(|at| (at, stores(0, "a", Some(at + 10)))));
+        entries.sort_by_key(|&(at, _)| at);
+        let mut history = history(entries);
+        (history.reentrant, history.lease) = (true, s(10));
+        history
+    }
+
+    /// The reply of a call is lost at 2, and the call is cancelled. At 42 another client takes a place in the same queue.
+    fn place_met_by(then: &[&str]) -> History {
+        let places = |host, waiting: &[&str]| What::Queue {
+            node: 0,
+            cause: Cause::Client(host),
+            waiting: waiting
+                .iter()
+                .map(|name| name.as_bytes().to_vec())
+                .collect(),
+        };
+        let (node, lost) = (0, Lost::Reply);
+        let error = CANCELLED.to_owned();
+        let mut history = history(vec![
+            (1, waits(1, 0, 9)),
+            (
+                2,
+                What::Cut {
+                    host: 0,
+                    node,
+                    lost,
+                },
+            ),
+            (3, What::Info { op: 1, error }),
+            (4, places(0, &["a"])),
+            (42, waits(2, 1, 9)),
+            (42, places(1, then)),
+            (100, What::Crash { host: 9 }),
+        ]);
+        history.terms.latency = s(1);
+        (history.lease, history.terms.skip) = (s(10), s(30));
         history
     }
 

@@ -8,7 +8,9 @@
 //! * After a pause past the deadline nothing that the guard says precedes the loss.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, What};
+use crate::history::{
+    Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, TokenSpan, What,
+};
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -162,8 +164,7 @@ impl Facts<'_> {
     /// Whether a loss is not explained by the requests of its process. One attempt to extend it may have failed, and a good
     /// holder makes another one after the same time; if that would have been heard before the end, there was no need to lose it.
     fn had_another_chance(&self, belief: &Belief) -> bool {
-        let alone = matches!(self.0.topology, Topology::Nodes(0 | 1));
-        let Some((begun, ends)) = self.last_term(belief).filter(|_| alone) else {
+        let Some((begun, ends)) = self.last_term(belief) else {
             return false;
         };
         let host = belief.actor.host;
@@ -172,8 +173,17 @@ impl Facts<'_> {
         let failed = self.0.requests_of(host).filter_map(|it| {
             let given_up = it.sent.saturating_add(timeout);
             let settled = self.0.settled(it).map_or(given_up, |at| at.min(given_up));
-            (self.0.failed(it) && begun <= it.sent && it.sent < ends).then_some((it.sent, settled))
+            let within = begun <= it.sent && it.sent < ends;
+            (self.0.failed(it) && within).then_some((it.sent, settled))
         });
+        match self.0.topology {
+            Topology::Nodes(0 | 1) => {}
+            Topology::Nodes(nodes) => {
+                let failed: Vec<_> = failed.collect();
+                return self.had_another_majority(belief, (begun, ends), &failed, nodes);
+            }
+            Topology::Replicated { .. } => return false,
+        }
         let Some((sent, settled)) = failed.last() else {
             return false;
         };
@@ -181,6 +191,47 @@ impl Facts<'_> {
         let from = settled + Duration::from_nanos(1);
         let to = settled + again + self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
         to < ends && self.0.fault_intervals().calm(host, from, to) && !self.was_taken(belief)
+    }
+
+    /// The same of several nodes: after requests that failed, whether there was time for another round, and a majority that still
+    /// stored the token could be had then. `failed`: when each request was sent, and when its process knew that it had failed.
+    fn had_another_majority(
+        &self,
+        belief: &Belief,
+        (begun, ends): (Duration, Duration),
+        failed: &[(Duration, Duration)],
+        nodes: u8,
+    ) -> bool {
+        let (tokens, fault_intervals) = (self.0.tokens(), self.0.fault_intervals());
+        let own: BTreeSet<_> = tokens.of_grant(belief).map(|span| span.token).collect();
+        let host = belief.actor.host;
+        failed.iter().any(|&(sent, settled)| {
+            // A round is over when all of its requests are.
+            let round = failed.iter().filter(|&&(other, _)| other <= settled);
+            let over = round.map(|&(_, settled)| settled).max().unwrap_or(settled);
+            let again = (sent - begun).max(self.0.lease / RENEWALS_PER_LEASE);
+            let from = over + Duration::from_nanos(1);
+            let soon = over + again + self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
+            // The next round may wait for a node that is silent.
+            let heard = |node| fault_intervals.heard_by(node, host, from, soon);
+            let to = match (0..nodes).all(heard) {
+                true => soon,
+                false => soon + self.0.request_timeout(),
+            };
+            let (first, last) = (Moment::at(from), Moment::at(to));
+            let extends = |&node: &u8| {
+                let there = || tokens.spans.iter().filter(|span| span.node == node);
+                let is_own = |span: &&TokenSpan<'_>| own.contains(span.token);
+                let stands = there()
+                    .filter(is_own)
+                    .any(|span| span.stood(first) && span.stood(last));
+                let mut others = there().filter(|span| !is_own(span));
+                stands
+                    && !others.any(|span| span.stood_within(first, last))
+                    && fault_intervals.calm_by(node, host, from, to)
+            };
+            to < ends && (0..nodes).filter(extends).count() > usize::from(nodes) / 2
+        })
     }
 
     /// A loss although nothing was wrong, or that one request would have averted.
@@ -595,6 +646,45 @@ mod tests {
             !lost_after_one_failure(13, taken, Some("NOSCRIPT")),
             "another one has it"
         );
+    }
+
+    /// Of three nodes two do not answer the requests of 12, until some time. A request is given up after 5 s.
+    #[test]
+    fn one_failed_round_explains_no_loss_on_several_nodes() {
+        let lost = |silent_until: [u64; 2], forgets: Option<u8>| {
+            let fault = |node| Fault::NodePause { node };
+            let mut entries = vec![(1, tries(1, 0))];
+            entries.extend((0..3).map(|node| (2, stores_on(node, 0, "a", Some(32)))));
+            entries.push((2, granted(1, Some(31))));
+            for (node, until) in (0..).zip(silent_until) {
+                let fault = fault(node);
+                entries.extend([
+                    (11, What::Strikes { fault }),
+                    (until, What::Heals { fault }),
+                ]);
+            }
+            entries.extend(forgets.map(|node| (14, empties(node, Cause::Fault))));
+            entries.extend([told_at(31), (90, What::Crash { host: 9 })]);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            (history.lease, history.terms.renews) = (s(30), true);
+            for node in 0..3 {
+                history.dials(0, node, 0, None);
+            }
+            for (session, replied) in [(0, None), (1, None), (2, Some(12))] {
+                history.asks(session, 12, Some(12), replied);
+            }
+            Renewal.check(&history).witness().is_some()
+        };
+        assert!(lost([13, 13], None), "the next round would have had all");
+        assert!(!lost([18, 18], None), "both stay silent for a while");
+        assert!(
+            !lost([13, 18], None),
+            "the next round waits for the second one"
+        );
+        assert!(lost([13, 13], Some(0)), "two nodes are enough");
+        assert!(!lost([18, 13], Some(2)), "one node is none");
     }
 
     fn told_at(at: u64) -> (u64, What) {

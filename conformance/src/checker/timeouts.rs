@@ -1,6 +1,8 @@
 //! P13, timeouts are kept: a call that was to wait for so long ends after that, plus one request
 //! timeout. Calls that do not wait have the one request timeout.
 //!
+//! A release of a lock with a minimum hold may wait for the end of the hold.
+//!
 //! A call may end late only because of a request: one that is outstanding when its wait is over, and those that follow from
 //! it without a pause, or a request that failed shortly before and is perhaps tried again. A call that has nothing under way and ends later than that has slept too long.
 //!
@@ -29,7 +31,7 @@ impl Checker for Timeouts {
         let operations = history.operations();
         let ended = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let late = operations.iter().find_map(|it| {
-            let wait = patience(it.call)?;
+            let wait = patience(it.call)? + hold_left(history, it);
             let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
             if fault_intervals.any(&[FaultEffect::ClientClock], host, from, to) {
                 return None;
@@ -108,9 +110,21 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
 /// The most dials and requests, one after the other, that may follow a request that was outstanding at the end of the wait.
 const STEPS: u32 = 16;
 
+/// Rest of the minimum hold when a release is asked for. The release may wait for it.
+fn hold_left(history: &Reading<'_>, it: &Operation) -> Duration {
+    let Call::Release { grant } = it.call else {
+        return Duration::ZERO;
+    };
+    let mut beliefs = history.beliefs().iter();
+    let held = beliefs.find(|belief| belief.grant == grant);
+    let free = held.map(|belief| belief.from.at + history.terms.longest_hold());
+    free.map_or(Duration::ZERO, |free| free.saturating_sub(it.asked.at))
+}
+
 /// Whether a call took so long because one request followed the other, each in its time.
 fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
-    let over = it.asked.at + patience(it.call).unwrap_or_default();
+    let wait = patience(it.call).unwrap_or_default() + hold_left(history, it);
+    let over = it.asked.at + wait;
     let timeout = history.request_timeout();
     let busy = history.busy_until(it.actor.host, None, over, timeout, STEPS);
     ended <= busy + history.terms.round_trips(1)
@@ -294,6 +308,28 @@ mod tests {
         assert!(!passes(12, &[(5, 12)]));
         assert!(passes(6, &[(2, 3)]));
         assert!(passes(8, &[(1, 6), (7, 8)]), "the first one failed");
+    }
+
+    #[test]
+    fn a_release_may_wait_for_the_end_of_the_hold() {
+        // A request timeout of 2 s.
+        let releases = |asked, end, hold| {
+            let mut history = history(after_a_first_call(vec![
+                (1, tries(1, 0)),
+                (1, granted(1, Some(12))),
+                (asked, releases(2, 0, 1)),
+                (end, done(2)),
+            ]));
+            (history.lease, history.terms.waits) = (s(12), true);
+            history.terms.hold = s(hold);
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(releases(2, 8, 5));
+        assert!(!releases(2, 9, 5));
+        assert!(!releases(2, 8, 0), "nothing is promised");
+        assert!(releases(5, 8, 5));
+        assert!(!releases(5, 9, 5), "the hold counts from the grant");
+        assert!(!releases(7, 10, 5), "the hold was over");
     }
 
     #[test]

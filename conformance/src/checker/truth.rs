@@ -11,7 +11,7 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause::Client, End, Excuse, FaultEffect, Kind, Moment, OpId, Operation,
+        Belief, Call, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId, Operation,
         Outcome, Reading, Refusal, TokenSpan, What,
     },
     scenario::Topology,
@@ -131,7 +131,7 @@ impl Facts<'_> {
                 .iter()
                 .find(|belief| belief.grant == grant)?;
             // An inner release removes nothing; but nor does it find the lock lost.
-            let inner = self.is_shared(belief, it.asked);
+            let inner = self.is_shared(belief, it);
             let says = match it.outcome {
                 Outcome::Ok
                     if !inner
@@ -172,46 +172,57 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether the actor has another grant at this moment, as those who take a lock again have: one that it has not given
-    /// back, whether or not its deadline is over.
-    fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
-        if !self.0.reentrant || !self.0.accepts(Excuse::InnerRelease) {
+    /// Whether the actor has another grant when it begins a release, as those who take a lock again have: one that it has not
+    /// given back, whether or not its deadline is over.
+    fn is_shared(&self, belief: &Belief, release: &Operation) -> bool {
+        if !self.0.reentrant {
             return false;
         }
-        self.has_forgotten_level(belief, at)
-            || self.0.beliefs().iter().any(|other| {
-                let theirs = other.actor == belief.actor && other.grant != belief.grant;
-                let given_back = || {
-                    let mut operations = self.0.operations().iter();
-                    operations.any(|it| it.call.gives_back() == Some(other.grant) && it.asked < at)
-                };
-                let kept = match other.end {
-                    End::Deadline | End::Lost => !given_back(),
-                    End::Released | End::Crashed | End::Open => at < other.to,
-                };
-                theirs && other.from < at && kept
-            })
+        let at = release.asked;
+        self.has_forgotten_level(belief, release)
+            || self.0.accepts(Excuse::InnerRelease)
+                && self.0.beliefs().iter().any(|other| {
+                    let theirs = other.actor == belief.actor && other.grant != belief.grant;
+                    let given_back = || {
+                        let mut operations = self.0.operations().iter();
+                        operations
+                            .any(|it| it.call.gives_back() == Some(other.grant) && it.asked < at)
+                    };
+                    let kept = match other.end {
+                        End::Deadline | End::Lost => !given_back(),
+                        End::Released | End::Crashed | End::Open => at < other.to,
+                    };
+                    theirs && other.from < at && kept
+                })
     }
 
     /// Whether the token of a reentrant lock may have a level that its owner does not count: of an acquisition without an answer,
-    /// of a release without an answer, or of a guard that it dropped.
-    fn has_forgotten_level(&self, belief: &Belief, at: Moment) -> bool {
+    /// of a release without an answer, or of a guard that it dropped. Such a level counts until the lease is over that the last
+    /// request of that call began; later only if the servers show that the release took a level away.
+    fn has_forgotten_level(&self, belief: &Belief, release: &Operation) -> bool {
+        if !self.0.accepts(Excuse::ForgottenLevel) {
+            return false;
+        }
+        let at = release.asked;
         let spans = self.of_grant(belief).into_iter();
         let spans: Vec<_> = spans.filter(|span| span.stood(at)).collect();
+        let lowered = self.lowered_depth(belief, release);
         let unanswered = |it: &Operation| {
             matches!(
                 it.outcome,
                 Outcome::Unknown | Outcome::Cancelled | Outcome::Open
             )
         };
+        let counts = |it: &Operation| it.asked < at && (lowered || at.at <= self.counts_until(it));
         let acquires = |it: &Operation| {
-            it.actor == belief.actor && it.call.acquires() && it.asked < at && unanswered(it)
+            let theirs = it.actor == belief.actor && it.call.acquires();
+            theirs && unanswered(it) && counts(it)
         };
         let stays = |grant: OpId| {
             self.0.operations().iter().any(|it| {
                 let drops = it.call == Call::Drop { grant };
                 let may_stay = drops || it.call == Call::Release { grant } && unanswered(it);
-                may_stay && it.asked < at
+                may_stay && counts(it)
             })
         };
         let left = |span: &TokenSpan<'_>| {
@@ -222,6 +233,50 @@ impl Facts<'_> {
         };
         let acquired = self.0.operations().iter().any(acquires);
         spans.into_iter().any(|span| acquired || left(span))
+    }
+
+    /// Until when a level may stand that a call without an answer left: for a lease from when its last request has landed and
+    /// what was wrong meanwhile is over.
+    fn counts_until(&self, it: &Operation) -> Duration {
+        let host = it.actor.host;
+        let sent = self.0.requests_of(host).filter(|request| {
+            it.asked.at <= request.sent && request.sent <= it.ended.at && request.replied.is_none()
+        });
+        let landed = sent.filter_map(|request| match self.0.fate(request) {
+            Fate::RequestLost => None,
+            Fate::Open => Some(request.executed.unwrap_or(Duration::MAX)),
+            Fate::Delivered | Fate::Refused | Fate::Late | Fate::ReplyLost => request.executed,
+        });
+        let landed = landed.fold(it.ended.at, Duration::max);
+        let spare = self.0.lease + self.0.recovery() + self.0.terms.round_trips(2);
+        let until = landed.saturating_add(spare);
+        let well = self.0.fault_intervals().last(host, it.asked.at, until);
+        well.map_or(until, |well| until.max(well.saturating_add(spare)))
+    }
+
+    /// Whether a request of the process lowered the depth of the grant's token during the call, and left it there.
+    fn lowered_depth(&self, belief: &Belief, it: &Operation) -> bool {
+        let names = self.names(belief);
+        let mut before: BTreeMap<u8, u32> = BTreeMap::new();
+        self.0.iter().any(|(at, what)| {
+            let What::Server {
+                node,
+                cause,
+                stored,
+                ..
+            } = what
+            else {
+                return false;
+            };
+            let held = stored.iter().find(|it| names.contains(&*it.token));
+            let depth = held.and_then(|held| held.depth);
+            let was = match depth {
+                Some(depth) => before.insert(*node, depth),
+                None => before.remove(node),
+            };
+            let theirs = *cause == Client(it.actor.host) && it.asked < at && at < it.ended;
+            theirs && depth.is_some() && depth < was
+        })
     }
 
     /// The tokens of a grant: the one that the subject named, else its own, or those of the grants that it was taken on

@@ -1,6 +1,6 @@
-//! The names of the explanations that judges accept. What each one says is the judges' business: see `checker/excuse.rs`.
+//! The names of the excuses that checkers accept. `checker/excuse.rs` says what each one explains.
 
-/// An explanation that a judge accepts.
+/// An excuse that a checker accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excuse {
     /// Two acquisitions were under way at the same time.
@@ -13,9 +13,9 @@ pub enum Excuse {
     LostScript,
     /// A node that failed would have decided the votes.
     SplitVotes,
-    /// The waiter's own message was lost.
+    /// The message that would have woken the waiter was lost.
     WakeUpLost,
-    /// A process that is in front in the queue does not run.
+    /// A process in front of the waiter in the queue does not run.
     HeadStopped,
     /// Requests to extend a grant failed until there was no time for another one.
     RenewalsFailed,
@@ -25,9 +25,11 @@ pub enum Excuse {
     AcquiredAgain,
     /// Undoing a call takes several requests.
     RequestsInARow,
+    /// A place in a queue stays until the next client asks.
+    PlaceInQueue,
     /// A request was outstanding when the wait was over.
     RequestOutstanding,
-    /// A request of the call was harmed.
+    /// A request of the call failed.
     OwnRequestHarmed,
     /// A process connects for the first time.
     FirstConnection,
@@ -41,6 +43,8 @@ pub enum Excuse {
     Sweep,
     /// The owner of a reentrant lock releases one of several grants.
     InnerRelease,
+    /// A call of the owner of a reentrant lock had no answer.
+    ForgottenLevel,
     /// A lock is kept for the waiter that was called.
     KeptForCaller,
     /// A node did not answer the requests of the call.

@@ -333,6 +333,15 @@ impl FaultIntervals {
         })
     }
 
+    /// Whether nothing at all was wrong for a client process and one node.
+    #[must_use]
+    pub fn calm_by(&self, node: u8, host: u8, from: Duration, to: Duration) -> bool {
+        !self.spans.iter().any(|span| {
+            let there = span.node.is_none_or(|of| of == node);
+            there && span.concerns(host) && span.overlaps(from, to)
+        })
+    }
+
     /// Whether nothing at all was wrong for a client process.
     #[must_use]
     pub fn calm(&self, host: u8, from: Duration, to: Duration) -> bool {

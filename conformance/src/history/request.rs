@@ -210,8 +210,8 @@ impl History {
             let going_on = spans
                 .iter()
                 .filter(|&&(begun, ended)| begun <= at && busy < ended);
-            // One step after the other: what begins while another one is under way is no further step.
-            match going_on.map(|&(_, ended)| ended).min() {
+            // What begins while another one is under way is no further step: a process may ask several servers at once.
+            match going_on.map(|&(_, ended)| ended).max() {
                 Some(ended) => busy = ended,
                 None => return busy,
             }
@@ -296,5 +296,10 @@ mod tests {
         assert_eq!(busy(6, 9, 9), s(6), "nothing is under way");
         assert_eq!(history.busy_until(0, Some(1), s(1), s(9), 9), s(1));
         assert_eq!(history.busy_until(1, None, s(1), s(9), 9), s(1));
+        history.dials(0, 1, 0, None);
+        history.asks(1, 1, Some(1), Some(6));
+        let busy = |count| history.busy_until(0, None, s(1), s(9), count);
+        assert_eq!(busy(1), s(6), "several servers are asked at once");
+        assert_eq!(busy(2), s(6));
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     backend::{Backend, Later, View},
     scenario::Scenario,
     simulation::{Run, RunError},
-    vocabulary::{Promises, Capability, Mode, OpId, Token},
+    vocabulary::{Capability, Mode, OpId, Promises, Token},
 };
 use std::{sync::Arc, time::Duration};
 

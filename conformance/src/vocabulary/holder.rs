@@ -29,6 +29,18 @@ impl Stored {
     }
 }
 
+/// Digits of a token of `redouble-lock`.
+const TOKEN_DIGITS: usize = 32;
+
+/// True if a stored value reserves a lock for a waiter that was woken: `?` and the token of that waiter, in the 32 digits of
+/// `redouble-lock`. The client that stored it does not hold the lock, and the waiter does not hold it yet.
+#[must_use]
+pub(crate) fn is_reservation(stored: &[u8]) -> bool {
+    let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    let token = stored.strip_prefix(b"?");
+    token.is_some_and(|token| token.len() == TOKEN_DIGITS && token.iter().all(is_digit))
+}
+
 /// A holder that a server stores for a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {

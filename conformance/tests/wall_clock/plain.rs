@@ -3,10 +3,10 @@
 use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
     BoxError, Host, Promises, Subject,
-    backend::{Double, View},
+    backend::Double,
     check,
     checker::Property,
-    history::{Actor, Stored, What},
+    history::{Actor, What},
     runner::{Plan, judge, run_trial},
     scenario::{
         Event, Fault, Happening, Op, Scenario, Schedule, Topology,
@@ -149,18 +149,6 @@ impl Subject for Ours {
                 Err(format!("{outcome:?}").into())
             }
         }
-    }
-
-    // A mutex is kept for the waiter that its release has called: by `?` and that waiter's token.
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        let held = view.string(key).into_iter();
-        held.filter(|it| !it.token.starts_with(b"?")).collect()
-    }
-
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-        let kept = view.string(key).into_iter();
-        kept.filter_map(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec))
-            .collect()
     }
 
     fn deadline(&self, grant: &OurGrant) -> Option<Duration> {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     backend::View,
     subject::{DynSubject, NotOffered, boxed},
-    vocabulary::{Fencing, Kind, Mode, Promises, Stored},
+    vocabulary::{Fencing, Kind, Mode, Promises, Stored, is_reservation},
 };
 use redouble_lock::{Kind as LockKind, Lock, LockError};
 use std::{collections::BTreeMap, time::Duration};
@@ -86,7 +86,7 @@ pub(in crate::subject) fn multi() -> Box<dyn DynSubject> {
             lock.max_poll_interval(poll(client)).build()
         })
     });
-    boxed(lock.storing(tokens).queueing(kept_for))
+    boxed(lock.storing(tokens).queueing(reserved))
 }
 
 pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
@@ -97,7 +97,7 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
             lock.max_poll_interval(poll(client)).build()
         })
     });
-    boxed(lock.storing(tokens).queueing(kept_for).holding())
+    boxed(lock.storing(tokens).queueing(reserved).holding())
 }
 
 /// Returns the keys: the lock's own name, and one more for each task but the first.
@@ -106,10 +106,12 @@ fn keys(key: &str) -> Vec<String> {
     [key.to_owned()].into_iter().chain(others).collect()
 }
 
-/// Returns the waiters for which keys are reserved.
-fn kept_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+/// Returns the reservations for waiters.
+fn reserved(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let keys = keys(key).into_iter();
-    keys.flat_map(|key| stored::kept_for(view, &key)).collect()
+    let values = keys.flat_map(|key| stored::at_the_key(view, &key));
+    let reserved = values.filter(|it| is_reservation(&it.token));
+    reserved.map(|it| it.token).collect()
 }
 
 /// Returns the holders. A token at one key is a reader's, a token at all keys a writer's. A token at some of
@@ -117,7 +119,8 @@ fn kept_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
     let keys = keys(key);
     let mut found: BTreeMap<Vec<u8>, Vec<Option<Duration>>> = BTreeMap::new();
-    for it in keys.iter().flat_map(|key| stored::at_the_key(view, key)) {
+    let values = keys.iter().flat_map(|key| stored::at_the_key(view, key));
+    for it in values.filter(|it| !is_reservation(&it.token)) {
         found.entry(it.token).or_default().push(it.expires);
     }
     let tokens = found.into_iter().map(|(token, ends)| Stored {
