@@ -1,4 +1,4 @@
-//! What can happen in a run: who, what was asked for, how it ended.
+//! The entries of a history: calls of clients with their ends, faults, and what the servers store.
 
 use crate::{
     scenario::{Fault, Lost},
@@ -6,19 +6,19 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What an operation asks for.
+/// The request of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Take the lock if it is free.
+    /// Acquire the lock if it is free.
     Try {
-        /// How.
+        /// Whether the grant is shared or exclusive.
         mode: Mode,
     },
-    /// Take the lock, waiting for it at most so long.
+    /// Acquire the lock, and wait for it if another client holds it.
     Acquire {
-        /// How.
+        /// Whether the grant is shared or exclusive.
         mode: Mode,
-        /// The most that the caller is willing to wait.
+        /// Longest time that the call may wait.
         wait: Duration,
     },
     /// Extend a grant.
@@ -26,41 +26,41 @@ pub enum Call {
         /// The grant to extend.
         grant: OpId,
     },
-    /// Give a grant back and learn what came of it.
+    /// Release a grant and receive the result.
     Release {
-        /// The grant to give back.
+        /// The grant to release.
         grant: OpId,
     },
-    /// Give a grant back by dropping its guard.
+    /// Release a grant by dropping its guard.
     Drop {
-        /// The grant that is dropped.
+        /// The grant whose guard is dropped.
         grant: OpId,
     },
-    /// Read the resource that the lock protects, and write what was read plus one.
+    /// Read the counter of the resource that the lock protects, and write that value plus one.
     Access {
-        /// The grant under which it is done.
+        /// The grant that permits the access.
         grant: OpId,
     },
-    /// Set a latch or a stock up.
+    /// Set up a latch or a counter of admissions.
     SetUp,
-    /// Ask to be among the first N, under a name of its own.
+    /// Ask for one of the N places of a counter, under a new name.
     Admit,
-    /// Ask for the same under the name of an earlier call.
+    /// Ask for a place under the name of an earlier call.
     AdmitAgain {
-        /// The call that was the first under this name.
+        /// The first call under this name.
         of: OpId,
     },
     /// Count a latch down by one.
     CountDown,
-    /// Wait until a latch stands at 0.
+    /// Wait until the count of a latch is 0.
     Await {
-        /// The most that the caller is willing to wait.
+        /// Longest time that the call may wait.
         wait: Duration,
     },
 }
 
 impl Call {
-    /// The mode in which it takes the lock, if it can win a grant.
+    /// Returns the mode of an acquisition, `None` for any other call.
     #[must_use]
     pub const fn mode(self) -> Option<Mode> {
         match self {
@@ -77,13 +77,13 @@ impl Call {
         }
     }
 
-    /// Whether the operation can win a grant.
+    /// Returns true if the call can be granted the lock.
     #[must_use]
     pub const fn acquires(self) -> bool {
         self.mode().is_some()
     }
 
-    /// What it means when its caller is told no.
+    /// Returns the meaning of a negative reply.
     #[must_use]
     pub const fn refusal(self) -> Refusal {
         match self {
@@ -98,7 +98,7 @@ impl Call {
         }
     }
 
-    /// The grant that it extends, or gives back.
+    /// Returns the grant that the call extends or releases.
     #[must_use]
     pub const fn of_grant(self) -> Option<OpId> {
         if let Self::Renew { grant } = self {
@@ -107,7 +107,7 @@ impl Call {
         self.gives_back()
     }
 
-    /// The grant that it gives back, however.
+    /// Returns the grant that the call releases, by a release or by dropping the guard.
     #[must_use]
     pub const fn gives_back(self) -> Option<OpId> {
         match self {
@@ -125,39 +125,39 @@ impl Call {
     }
 }
 
-/// What the caller of an operation is told that is dropped before its end.
+/// Error of an operation that its caller drops before its end.
 pub const CANCELLED: &str = "cancelled";
 
-/// Whose doing a change at a server was.
+/// The cause of a change at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A request of this client arrived.
     Client(u8),
-    /// Nobody's: expiry, or what a master sent to its replica.
+    /// The server itself: a key expired, or a master replicated a change.
     Server,
-    /// A fault: the server lost it, or its clock was moved.
+    /// A fault: the server lost data, or its clock was moved.
     Fault,
 }
 
-/// How the resource is accessed.
+/// An access to the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its counter is read.
+    /// The client reads the counter.
     Read,
-    /// Its counter is set.
+    /// The client sets the counter.
     Write,
 }
 
-/// One thing that happened.
+/// An entry of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// An operation begins.
     Invoke {
         /// Its id.
         op: OpId,
-        /// Who calls.
+        /// The calling task.
         actor: Actor,
-        /// What is asked for.
+        /// The request.
         call: Call,
     },
     /// A waiting operation that the suite drives as a loop of tries sends its next try.
@@ -169,27 +169,27 @@ pub enum What {
     Ok {
         /// The operation.
         op: OpId,
-        /// For grants and renewals: until when the holder may rely on it, in true time.
+        /// For grants and renewals: the deadline of the holder, in true time.
         deadline: Option<Duration>,
-        /// For grants: their fencing token, where the lock has them.
+        /// For grants: the fencing token, if the lock has fencing tokens.
         fence: Option<u64>,
-        /// For what was counted: which one it was, from 1, where callers are told.
+        /// For counts: the number of this count, from 1, if the lock reports it.
         number: Option<u32>,
-        /// For grants: the token that stands for it at the servers, if the subject names it.
+        /// For grants: the token that the servers store for it, if the subject names it.
         token: Option<Token>,
     },
     /// An operation has definitely not happened.
     Fail {
         /// The operation.
         op: OpId,
-        /// Why not. For releases, [`Refusal::Lost`] says that the grant was gone already.
+        /// The reason. For releases, [`Refusal::Lost`] means that the grant had ended before.
         why: Refusal,
     },
     /// The outcome of an operation is unknown.
     Info {
         /// The operation.
         op: OpId,
-        /// What the caller was told.
+        /// The error that the caller received.
         error: String,
     },
     /// A held grant changed its deadline by itself, for instance through its watchdog.
@@ -199,105 +199,105 @@ pub enum What {
         /// The new deadline in true time.
         deadline: Option<Duration>,
     },
-    /// The holder was told that its grant is lost.
+    /// The lock reported to the holder that its grant is lost.
     Lost {
         /// The grant.
         grant: OpId,
     },
-    /// A client process stops being scheduled.
+    /// A client process is paused.
     Pause {
-        /// Which one.
+        /// The process.
         host: u8,
     },
-    /// A paused client process is scheduled again.
+    /// A paused client process runs again.
     Resume {
-        /// Which one.
+        /// The process.
         host: u8,
     },
     /// A client process dies.
     Crash {
-        /// Which one.
+        /// The process.
         host: u8,
     },
-    /// A dead client process starts anew.
+    /// A dead client process starts again.
     Restart {
-        /// Which one.
+        /// The process.
         host: u8,
     },
-    /// The code under test panicked; its process is dead from here on.
+    /// The code under test panicked. Its process is dead from now on.
     Panic {
-        /// Which process.
+        /// The process.
         host: u8,
         /// The panic message.
         message: String,
     },
-    /// A connection was cut by a fault.
+    /// A fault cut a connection.
     Cut {
-        /// Whose connection.
+        /// The client process.
         host: u8,
-        /// To which node.
+        /// The node.
         node: u8,
-        /// What was lost with it.
+        /// The message that was lost with it.
         lost: Lost,
     },
-    /// A fault begins that has no entry of its own: of a node, of a clock, of the network.
+    /// A fault of a node, a clock or the network begins. Faults of processes and cuts have entries of their own.
     Strikes {
-        /// Which fault.
+        /// The fault.
         fault: Fault,
     },
-    /// Such a fault ends.
+    /// A fault of a node, a clock or the network ends.
     Heals {
-        /// Which fault.
+        /// The fault.
         fault: Fault,
     },
-    /// A replica has become the master.
+    /// A replica became the master.
     Promoted {
-        /// Which node.
+        /// The node.
         node: u8,
     },
-    /// A node stores something else for the lock than before (double only).
+    /// The state that a node stores for the lock changed (double only).
     Server {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// Who caused the change.
+        /// The cause of the change.
         cause: Cause,
-        /// What is stored now: the holders whose tokens are known.
+        /// The holders whose tokens are known, after the change.
         stored: Vec<Holder>,
-        /// Number of holders that are only counted.
+        /// Number of holders that the node counts without a token.
         anonymous: u32,
     },
-    /// Others wait for the lock at a node than before, or in another order (double only).
+    /// The queue of a node changed: its waiters, or their order (double only).
     Queue {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// Who caused the change.
+        /// The cause of the change.
         cause: Cause,
-        /// The tokens of those who wait, the next one first; of a counter, the names of those who are in.
+        /// The tokens of the waiters, the next waiter first. Of a counter: the names of the admitted clients.
         waiting: Vec<Vec<u8>>,
     },
-    /// All calls have returned, nobody holds anything, nothing is under way: what there is now is
-    /// left behind (double only). Recorded again when it changes.
+    /// All calls have returned, no client holds a grant, and no request is under way: what exists now was left behind (double
+    /// only). It is recorded again when it changes.
     Remains {
-        /// Keys of any node, those left out that may stay.
+        /// Keys of all nodes, without the keys that may stay.
         keys: Vec<Vec<u8>>,
-        /// Those of them that have no end although the lock gives each key one.
+        /// Those of these keys that have no time to live although the lock gives one to each key.
         endless: Vec<Vec<u8>>,
-        /// Channels and patterns that are still listened to.
+        /// Number of subscriptions to channels and patterns.
         subscriptions: usize,
-        /// Tasks of client processes that still run, the drivers of open connections left out.
+        /// Number of tasks of client processes that still run, without the drivers of open connections.
         tasks: usize,
     },
-    /// A message of an access arrived at the resource.
+    /// A request of an access arrived at the resource.
     Resource {
         /// The grant that it names.
         grant: OpId,
         /// The fencing token that it carries.
         fence: Option<u64>,
-        /// What it wants.
+        /// Whether it reads or writes.
         access: Access,
-        /// The value that was read or written, or would have been.
+        /// The value that was read or written. For a refused request: the value that it would have read or written.
         value: u64,
-        /// Whether it was refused for its fence.
+        /// True if the resource refused it because of its fencing token.
         refused: bool,
     },
 }

@@ -1,5 +1,5 @@
-//! When something was wrong, and for whom: read off a history. Properties that hold only where
-//! nothing is wrong ask here.
+//! The times at which faults affected a client process or a node, derived from a history. Checkers of properties that hold only
+//! without faults ask here.
 
 use super::{History, Session, What};
 use crate::{
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// What kind of thing was wrong.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultEffect {
     /// A client process did not run.
@@ -20,32 +20,32 @@ pub enum FaultEffect {
     Messages,
     /// A client's monotonic clock ran at another rate.
     ClientClock,
-    /// A server's clock was bent, or it forgot something.
+    /// A server's clock was changed, or the server lost data.
     ServerClock,
 }
 
 struct Span {
     what: FaultEffect,
-    /// Whose; everybody's if not said.
+    /// The client process that is affected; `None` if all of them are.
     host: Option<u8>,
-    /// Of which node; of all if not said.
+    /// The node that is affected; `None` if all of them are.
     node: Option<u8>,
     from: Duration,
     to: Duration,
 }
 
-/// Everything that was wrong in a run.
+/// All times at which faults had effects in a run.
 pub struct FaultIntervals {
     spans: Vec<Span>,
     nodes: u8,
 }
 
 impl History {
-    /// What was wrong, and when.
+    /// Returns the times at which faults had effects.
     ///
-    /// A fault counts from its beginning until the last message that it can have held up has
-    /// arrived. A connection that broke counts until its process has noticed that, since a process that does not touch it
-    /// cannot make it good; a request that is late on it counts until the server has received it.
+    /// A fault lasts from its beginning until the last message that it can have delayed has arrived. A broken connection
+    /// counts until its process has noticed that it is broken: before, the process has no reason to replace it. A request
+    /// that is late on a broken connection counts until the server has received it.
     #[must_use]
     pub fn fault_intervals(&self) -> FaultIntervals {
         let nodes = match self.topology {
@@ -83,7 +83,7 @@ impl History {
 }
 
 impl History {
-    /// Until when a cut is felt: see [`History::fault_intervals`].
+    /// Returns the end of the effect of a cut: see [`History::fault_intervals`].
     fn cut_lasts(&self, host: u8, node: u8, lost: Lost, at: Duration) -> Duration {
         let theirs = |session: &Session| {
             // Of a master and its replicas a cut names the address, a connection the server.
@@ -97,7 +97,7 @@ impl History {
         let mut late = requests.filter(|it| theirs(self.session(it)) && it.replied.is_none());
         match lost {
             Lost::Request | Lost::Reply => at,
-            // Where requests were not recorded it may arrive at any time.
+            // If the history has no requests, the late one may arrive at any time.
             Lost::Late => late
                 .try_fold(None, |last: Option<Duration>, it| {
                     Some(last.max(Some(it.executed?)))
@@ -109,17 +109,17 @@ impl History {
 }
 
 struct Diary {
-    /// Whether faults of one node leave others untouched.
+    /// True if there are several nodes, so that a fault of one does not affect the others.
     several: bool,
-    /// How long messages travel that were sent at the end of a fault.
+    /// Longest time for which a message travels that was sent at the end of a fault.
     after: Duration,
     open: Vec<(Fault, Duration)>,
-    /// Processes that do not run.
+    /// The processes that do not run.
     stopped: BTreeMap<u8, Stop>,
     spans: Vec<Span>,
 }
 
-/// Since when a process does not run, and why.
+/// The time since which a process does not run, and the reasons.
 struct Stop {
     since: Duration,
     pauses: u32,
@@ -135,7 +135,7 @@ impl Diary {
         })
     }
 
-    /// Ends a stop if nothing is left of it.
+    /// Ends a stop if the process is neither paused nor dead.
     fn go_on(&mut self, host: u8, at: Duration) {
         let over = self.stopped.get(&host);
         if over.is_some_and(|stop| stop.pauses == 0 && !stop.dead)
@@ -147,7 +147,7 @@ impl Diary {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "most of what happens is no trouble"
+        reason = "most entries of a history are no faults"
     )]
     fn note(&mut self, at: Duration, what: &What) {
         match *what {
@@ -165,7 +165,7 @@ impl Diary {
             What::Strikes { fault } if fault.is_instant() => self.span(fault, at, at),
             What::Strikes { fault } => self.open.push((fault, at)),
             What::Heals { fault } => {
-                // Of several of a kind the one that began last ends first: together they last from the first to the last.
+                // Of several equal faults the last one to begin ends first: together they last from the first to the last.
                 let begun = self.open.iter().rposition(|&(of, _)| of == fault);
                 if let Some(begun) = begun {
                     let (_, from) = self.open.remove(begun);
@@ -204,7 +204,7 @@ impl Diary {
             | Fault::NodeDrift { .. }
             | Fault::NodeFreeze { .. }
             | Fault::Evict { .. } => self.add(FaultEffect::ServerClock, host, node, from, to),
-            // The wall clock is nothing that a lock may rely on; the others have entries of their own.
+            // A lock may not rely on the wall clock. The other faults have entries of their own in the history.
             Fault::WallClock { .. }
             | Fault::Pause { .. }
             | Fault::Crash { .. }
@@ -253,21 +253,21 @@ impl Span {
 }
 
 impl FaultIntervals {
-    /// True if nothing was wrong in the whole run.
+    /// Returns true if no fault had an effect in the whole run.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// Whether any of these things was wrong for a client process in a span: with itself, or with
-    /// so many nodes that no majority is left.
+    /// Returns true if faults had one of these effects on a client process at some time from `from` to `to`: on the process
+    /// itself, or on so many nodes that no majority is left.
     #[must_use]
     pub fn any(&self, of: &[FaultEffect], host: u8, from: Duration, to: Duration) -> bool {
         let struck = self.struck(of, host, from, to);
         2 * struck >= u32::from(self.nodes) && struck != 0
     }
 
-    /// How many nodes these things were wrong with; all of them if something was with the process itself.
+    /// Returns the number of nodes on which faults had these effects; of all nodes if the process itself was affected.
     fn struck(&self, of: &[FaultEffect], host: u8, from: Duration, to: Duration) -> u32 {
         let mut struck = 0_u64;
         for span in &self.spans {
@@ -281,7 +281,7 @@ impl FaultIntervals {
         struck.count_ones()
     }
 
-    /// Whether this was wrong with one node at some time, however many others were well.
+    /// Returns true if faults had this effect on one node at a time, whatever the state of the other nodes.
     #[must_use]
     pub fn at_node(&self, what: FaultEffect, node: u8, at: Duration) -> bool {
         self.spans.iter().any(|span| {
@@ -289,7 +289,7 @@ impl FaultIntervals {
         })
     }
 
-    /// Whether a client process ran throughout, and its messages went to and fro as they should.
+    /// Returns true if a client process ran from `from` to `to`, and exchanged messages with a majority of the nodes.
     #[must_use]
     pub fn heard(&self, host: u8, from: Duration, to: Duration) -> bool {
         !self.any(
@@ -300,7 +300,7 @@ impl FaultIntervals {
         )
     }
 
-    /// The same for each node, and not just for most of them.
+    /// As [`Self::heard`], but with each node instead of a majority.
     #[must_use]
     pub fn heard_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
         self.struck(
@@ -311,7 +311,7 @@ impl FaultIntervals {
         ) == 0
     }
 
-    /// Whether nothing at all was wrong for a client process, nor with any node.
+    /// Returns true if no fault had any effect on a client process or on any node.
     #[must_use]
     pub fn calm_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
         let anything = [
@@ -323,7 +323,7 @@ impl FaultIntervals {
         self.struck(&anything, host, from, to) == 0
     }
 
-    /// As [`Self::heard`], of one node alone: whether there was nothing wrong between the process and it.
+    /// As [`Self::heard`], but with one node.
     #[must_use]
     pub fn heard_by(&self, node: u8, host: u8, from: Duration, to: Duration) -> bool {
         !self.spans.iter().any(|span| {
@@ -333,7 +333,7 @@ impl FaultIntervals {
         })
     }
 
-    /// Whether nothing at all was wrong for a client process and one node.
+    /// Returns true if no fault had any effect on a client process or on one node.
     #[must_use]
     pub fn calm_by(&self, node: u8, host: u8, from: Duration, to: Duration) -> bool {
         !self.spans.iter().any(|span| {
@@ -342,7 +342,7 @@ impl FaultIntervals {
         })
     }
 
-    /// Whether nothing at all was wrong for a client process.
+    /// Returns true if no fault had any effect on a client process or on so many nodes that no majority was left.
     #[must_use]
     pub fn calm(&self, host: u8, from: Duration, to: Duration) -> bool {
         self.heard(host, from, to)
@@ -354,8 +354,8 @@ impl FaultIntervals {
             )
     }
 
-    /// When the last thing that was wrong for a client process in a span was over: perhaps after
-    /// the span, perhaps never.
+    /// Returns the end of the last fault that affects a client process between `from` and `to`. It may be later than `to`, and
+    /// `Duration::MAX` if the fault does not end.
     #[must_use]
     pub fn last(&self, host: u8, from: Duration, to: Duration) -> Option<Duration> {
         let theirs = self.spans.iter();
@@ -363,8 +363,8 @@ impl FaultIntervals {
         theirs.map(|span| span.to).max()
     }
 
-    /// When it was last, in a span, that a client process could not have a majority of the nodes: perhaps after the
-    /// span, perhaps never. A majority need not be the same one all the time.
+    /// Returns the last time at which a client process has no majority of nodes, of faults between `from` and `to`. It may be
+    /// later than `to`, and `Duration::MAX` if that does not end. The majority may consist of different nodes each time.
     #[must_use]
     pub fn last_without_majority(
         &self,
@@ -378,7 +378,7 @@ impl FaultIntervals {
             FaultEffect::ClientClock,
             FaultEffect::ServerClock,
         ];
-        // Such a time ends when something ends that is part of it.
+        // A time without a majority ends when one of its faults ends.
         let theirs = self.spans.iter();
         let theirs = theirs.filter(|span| span.concerns(host) && span.overlaps(from, to));
         let ends = theirs.map(|span| span.to);
@@ -386,7 +386,7 @@ impl FaultIntervals {
             .max()
     }
 
-    /// The moments in a span at which something begins to be wrong for a client process.
+    /// Returns the times between `from` and `to` at which a fault begins to affect a client process.
     pub fn begun_within(
         &self,
         host: u8,

@@ -1,9 +1,9 @@
-//! What went over the links, as chunks of bytes. Reports show it; judges look at the requests instead.
+//! The messages on the links, as chunks of bytes. Reports show them; checkers look at the requests instead.
 
 use crate::scenario::Direction;
 use std::time::Duration;
 
-/// How much of a message is kept.
+/// Number of bytes of a message that the history keeps.
 pub(crate) const HEAD_MAX: usize = 160;
 
 /// A message between a client process and a server.
@@ -13,7 +13,7 @@ pub struct Message {
     pub host: u8,
     /// The server.
     pub node: u8,
-    /// Which way it went.
+    /// The direction, to the server or to the client.
     pub direction: Direction,
     /// True time of its sending.
     pub sent: Duration,

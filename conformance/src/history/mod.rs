@@ -1,11 +1,9 @@
-//! What happened in a run, in order: the only thing that a checker sees.
+//! The events of a run, in order: the only thing that a checker sees.
 //!
-//! The vocabulary is that of Jepsen: an operation is *invoked* and then ends *ok* (it happened),
-//! *fail* (it did not happen) or *info* (it may have happened, then or later). To that come the
-//! things that end a holder's belief without an operation (a delivered loss, a crash), what the
-//! resource was asked and, on the double, what each node stored after each of its steps. Times are
-//! true times since the start of the run; clocks of hosts and nodes have been converted before
-//! anything is recorded here.
+//! The vocabulary is that of Jepsen: a client *invokes* an operation, which then ends *ok* (it happened), *fail* (it did not
+//! happen) or *info* (it may have happened, then or later). The history also has the events that end a holder's belief without an
+//! operation (a reported loss, a crash), the requests at the resource and, on the double, the state that each node stores after
+//! each of its steps. Times are true times since the start of the run. The recorder converts the clocks of hosts and nodes.
 
 mod belief;
 mod event;
@@ -43,7 +41,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct Entry {
     /// True time since the start of the run.
     pub at: Duration,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
@@ -54,44 +52,44 @@ pub struct Entry {
 pub struct Moment {
     /// True time.
     pub at: Duration,
-    /// 1 + index of the entry, 0 for what lies before all entries of this instant.
+    /// 1 + index of the entry; 0 for the moment before all entries of this instant.
     pub place: usize,
 }
 
 impl Moment {
-    /// The moment just before all entries of an instant.
+    /// Returns the moment before all entries of an instant.
     #[must_use]
     pub const fn at(at: Duration) -> Self {
         Self { at, place: 0 }
     }
 
-    /// After everything.
+    /// The moment after all entries.
     pub const NEVER: Self = Self {
         at: Duration::MAX,
         place: usize::MAX,
     };
 }
 
-/// Everything that happened in one run.
+/// All events of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// The longest lease that the lock says it makes of the lease that it was opened with.
+    /// The longest lease that the lock declares to make of the lease with which it was opened.
     pub lease: Duration,
-    /// For how long a request waits for its reply, if that is no fixed share of the lease.
+    /// Longest time for which a client waits for a reply; `None` if it is a fixed share of the lease.
     pub timeout: Option<Duration>,
-    /// Whether the server was observed after each of its steps.
+    /// True if the state of the servers was observed after each of their steps.
     pub observed: bool,
-    /// What kind of lock it is.
+    /// The kind of the lock.
     pub kind: Kind,
-    /// Whether its holder may take it again.
+    /// True if the owner of the lock may acquire it again.
     pub reentrant: bool,
-    /// The servers that it runs on.
+    /// The servers of the lock.
     pub topology: Topology,
-    /// What was promised, and how slow the world was without any fault.
+    /// The promises of the lock, and the latency without faults.
     pub terms: Terms,
-    /// What happened, in order.
+    /// The entries, in the order of time.
     pub entries: Vec<Entry>,
-    /// What went over the links, in the order of sending.
+    /// The messages on the links, in the order of sending.
     pub messages: Vec<Message>,
     /// The connections of client processes, in the order of dialling.
     pub sessions: Vec<Session>,
@@ -100,7 +98,7 @@ pub struct History {
 }
 
 impl History {
-    /// An empty history of a lock that keeps exactly this lease.
+    /// Creates an empty history of a lock that keeps exactly this lease.
     #[must_use]
     pub const fn new(lease: Duration, observed: bool) -> Self {
         Self {
@@ -118,7 +116,7 @@ impl History {
         }
     }
 
-    /// What was known before a time: what happened from then on is left out.
+    /// Returns the part of the history before a time.
     #[must_use]
     pub fn before(&self, at: Duration) -> Self {
         let cut = |time: Option<Duration>| time.filter(|&time| time < at);
@@ -146,7 +144,7 @@ impl History {
         }
     }
 
-    /// How many permits can be out at once; 1 for whatever is no semaphore.
+    /// Returns the number of permits of a semaphore, 1 for any other kind.
     #[must_use]
     pub const fn permits(&self) -> u32 {
         match self.kind {
@@ -155,14 +153,14 @@ impl History {
         }
     }
 
-    /// True if a server was seen to count holders instead of storing their tokens.
+    /// Returns true if a server counted holders instead of storing their tokens.
     #[must_use]
     pub fn counts_holders(&self) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| matches!(entry.what, What::Server { anonymous: 1.., .. }))
     }
 
-    /// Forgets what the servers were seen to store: a lock whose holders cannot be observed is judged as on a real server.
+    /// Removes the observed state of the servers: a lock whose holders cannot be observed is judged as on a real server.
     pub fn forget_servers(&mut self) {
         self.observed = false;
         self.entries.retain(|entry| {
@@ -178,32 +176,32 @@ impl History {
         self.entries.push(Entry { at, what });
     }
 
-    /// How long a request waits for its reply, see [`REQUESTS_PER_LEASE`].
+    /// Returns the longest time for which a client waits for a reply, see [`REQUESTS_PER_LEASE`].
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         self.timeout.unwrap_or(self.lease / REQUESTS_PER_LEASE)
     }
 
-    /// The shortest lease that the lock says it makes of the lease that it was opened with.
+    /// Returns the shortest lease that the lock declares to make of the lease with which it was opened.
     #[must_use]
     pub fn shortest_lease(&self) -> Duration {
         self.lease.saturating_sub(self.terms.lease_spread)
     }
 
-    /// Longest pause of a waiter between two requests.
+    /// Returns the longest pause of a waiter between two requests.
     #[must_use]
     pub fn longest_poll(&self) -> Duration {
         let by_default = self.lease / POLLS_PER_LEASE;
         self.terms.wake.or(self.terms.poll).unwrap_or(by_default)
     }
 
-    /// How long it takes at most until a request that a fault struck is sent again: its timeout, and the pause after it.
+    /// Returns the longest time until a client sends a failed request again: its timeout, and the pause after it.
     #[must_use]
     pub fn recovery(&self) -> Duration {
         self.request_timeout() + self.terms.retry
     }
 
-    /// The place of an entry in the total order.
+    /// Returns the moment of an entry in the total order.
     #[must_use]
     pub fn moment(&self, index: usize) -> Moment {
         Moment {
@@ -212,7 +210,7 @@ impl History {
         }
     }
 
-    /// Every entry with its moment.
+    /// Returns each entry with its moment.
     pub fn iter(&self) -> impl Iterator<Item = (Moment, &What)> {
         let moments = self.entries.iter().enumerate();
         moments.map(|(index, entry)| {
@@ -226,7 +224,7 @@ impl History {
         })
     }
 
-    /// Who called an operation, and what for.
+    /// Returns the beginning, the task and the call of each operation.
     #[must_use]
     pub fn calls(&self) -> BTreeMap<OpId, (Moment, Actor, Call)> {
         self.iter()
@@ -239,7 +237,7 @@ impl History {
             .collect()
     }
 
-    /// How every operation that ended did so: an `Ok`, a `Fail` or an `Info`.
+    /// Returns the end of each operation that ended: an `Ok`, a `Fail` or an `Info`.
     #[must_use]
     pub fn ends(&self) -> BTreeMap<OpId, (Moment, &What)> {
         self.iter()

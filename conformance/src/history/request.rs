@@ -1,5 +1,5 @@
-//! What became of each request: on which connection it was sent, when the server carried it out, and
-//! when its reply arrived. Judges ask here what delayed a call, instead of asking which fault was active.
+//! The fate of each request: on which connection the client sent it, when the server executed it, and when the reply arrived.
+//! Checkers ask here what delayed a call. They do not ask which fault was active.
 
 use super::{History, What};
 use crate::scenario::Fault;
@@ -45,12 +45,12 @@ pub struct Request {
     pub error: Option<String>,
 }
 
-/// What became of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Its reply arrived.
     Delivered,
-    /// Its reply arrived and was an error.
+    /// Its reply arrived, and was an error.
     Refused,
     /// The server received it after its connection had ended for the process.
     Late,
@@ -58,12 +58,12 @@ pub enum Fate {
     RequestLost,
     /// The server received it, and the connection ended before the reply arrived.
     ReplyLost,
-    /// Nothing had become of it when the history ended.
+    /// The history ended before its reply arrived or its connection ended.
     Open,
 }
 
 impl History {
-    /// The connection of a request.
+    /// Returns the connection of a request.
     ///
     /// # Panics
     /// If the request belongs to another history.
@@ -72,7 +72,7 @@ impl History {
         &self.sessions[request.session]
     }
 
-    /// What became of a request.
+    /// Returns the fate of a request.
     #[must_use]
     pub fn fate(&self, request: &Request) -> Fate {
         let closed = self.session(request).closed;
@@ -86,14 +86,14 @@ impl History {
         }
     }
 
-    /// Whether a request failed: it was not answered within a request timeout, or with an error.
+    /// Returns true if a request failed: the reply was an error, or did not arrive within the request timeout.
     #[must_use]
     pub fn failed(&self, request: &Request) -> bool {
         let due = request.sent.saturating_add(self.request_timeout());
         request.error.is_some() || request.replied.is_none_or(|replied| due < replied)
     }
 
-    /// Whether a process had a connection to a node at a time that was broken and had not been dialled anew.
+    /// Returns true if a connection of a process to a node was broken at a time, and the process had not replaced it.
     #[must_use]
     pub fn is_broken(&self, host: u8, node: u8, at: Duration) -> bool {
         let theirs = || {
@@ -112,21 +112,21 @@ impl History {
         })
     }
 
-    /// When a process knew all that it was to learn about a request: its reply, or the end of the connection.
-    /// `None` if that never happened.
+    /// Returns the time at which a process received the reply of a request, or learned that the connection had ended. `None` if
+    /// it did neither.
     #[must_use]
     pub fn settled(&self, request: &Request) -> Option<Duration> {
         request.replied.or_else(|| self.session(request).noticed)
     }
 
-    /// The requests of a client process, in the order of sending.
+    /// Returns the requests of a client process, in the order of sending.
     pub fn requests_of(&self, host: u8) -> impl Iterator<Item = &Request> {
         let requests = self.requests.iter();
         requests.filter(move |request| self.session(request).host == host)
     }
 
-    /// From when on a call of a client process that began at `asked` depends on the network: since its own beginning, or
-    /// since a dial or a request began that was outstanding then.
+    /// Returns the time since which a call that began at `asked` depends on the network: the earliest beginning of a dial or a
+    /// request of its process that was outstanding at `asked`, else `asked`.
     #[must_use]
     pub fn depends_since(&self, host: u8, asked: Duration) -> Duration {
         let dials = self.sessions.iter().filter(|session| session.host == host);
@@ -140,8 +140,8 @@ impl History {
             .fold(asked, Duration::min)
     }
 
-    /// The servers that answered a process within a span, for the first time since they lost their scripts, that they do
-    /// not know a script.
+    /// Returns the servers that answered NOSCRIPT to a process between `from` and `to`, for the first time since they lost their
+    /// scripts.
     #[must_use]
     pub fn scripts_missed_at(&self, host: u8, from: Duration, to: Duration) -> BTreeSet<u8> {
         let told = |it: &&Request| it.error.as_deref() == Some("NOSCRIPT");
@@ -178,10 +178,10 @@ impl History {
         missed.map(|it| self.session(it).node).collect()
     }
 
-    /// Until when a client process is busy without a pause from a time on: it dials, or one of its requests is
-    /// outstanding, and the next one follows as soon as that has ended. `node`: only what concerns this server. A request
-    /// counts for `patience` at most: its process waits no longer for the reply. At most `count` steps are followed, so
-    /// that a loop that never rests is not busy for ever.
+    /// Returns the time until which a client process is busy without a pause, starting at `from`: it dials, or one of its requests
+    /// is outstanding, and the next one follows as soon as that has ended. With a `node`, only dials and requests to this server
+    /// count. A request counts for `patience` at most, because its process waits no longer for the reply. At most `count` steps
+    /// count, so that a loop without a pause is not busy for ever.
     #[must_use]
     pub fn busy_until(
         &self,
@@ -210,7 +210,7 @@ impl History {
             let going_on = spans
                 .iter()
                 .filter(|&&(begun, ended)| begun <= at && busy < ended);
-            // What begins while another one is under way is no further step: a process may ask several servers at once.
+            // A process may ask several servers at once: requests that overlap are one step.
             match going_on.map(|&(_, ended)| ended).max() {
                 Some(ended) => busy = ended,
                 None => return busy,

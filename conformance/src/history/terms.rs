@@ -1,25 +1,25 @@
-//! What a lock promised that decides how it is judged, and how slow the world was without any fault.
+//! The promises of a lock that its judges need, and the latency of the run without faults.
 
 use std::time::Duration;
 
-/// The terms on which a run is judged. Nobody is judged by a promise that was not made.
+/// The terms by which the checkers judge a run. A lock is judged only by the promises that it made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// A message takes at most so long, faults aside.
+    /// Longest time that a message takes without a fault.
     pub latency: Duration,
-    /// For how long the machine itself was not there: added to whatever is timed.
+    /// Longest time for which the machine did not run the suite. Each bound is longer by this time.
     pub slack: Duration,
-    /// It waits by itself, and no longer than it was asked to.
+    /// The lock waits by itself, and not longer than the caller asked for.
     pub waits: bool,
-    /// Within which time a waiter that can be reached takes a free lock.
+    /// Longest time until a waiter that can be reached acquires a free lock.
     pub wake: Option<Duration>,
-    /// Where nothing is wrong every call has an answer.
+    /// Without faults each call has a definite result.
     pub answers: bool,
-    /// A release tells those who wait, at once.
+    /// A release wakes the waiters at once.
     pub tells: bool,
-    /// A subscription, and the task behind it, may outlive the last waiter by so much.
+    /// Longest time for which a subscription and its task may outlive the last waiter.
     pub linger: Duration,
-    /// By how much a lease may be shorter than the longest that the lock makes of it.
+    /// Longest difference between two leases that the lock makes of the same requested lease.
     pub lease_spread: Duration,
     /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
     pub poll: Option<Duration>,
@@ -27,21 +27,21 @@ pub struct Terms {
     pub retry: Duration,
     /// Longest time for which a waiter that stopped asking keeps its place in the queue.
     pub skip: Duration,
-    /// A grant that is given back keeps others out until so much time has passed since it was asked for.
+    /// Minimum hold: a released lock stays taken until this time after the acquisition was requested.
     pub hold: Duration,
-    /// Whoever asked first is granted first.
+    /// Waiters are granted in the order of their requests.
     pub fair: bool,
-    /// Readers who come later make way for a writer that waits.
+    /// Readers that ask later wait behind a waiting writer.
     pub prefers_writers: bool,
-    /// Leases are extended in the background.
+    /// The lock renews leases in the background.
     pub renews: bool,
-    /// A holder is told of the loss of its grant, by its deadline.
+    /// The lock reports the loss of a grant to its holder by the deadline.
     pub signals: bool,
-    /// It is told at once when others take its grant away at the server.
+    /// The lock reports the loss at once when another client removes the grant at the server.
     pub notices: bool,
-    /// It is nothing before somebody has set it up.
+    /// A client has to set up the latch or counter before its first use.
     pub set_up: bool,
-    /// A counter ends a lease after it has let the first one in, and then begins anew.
+    /// A counter ends a lease after its first admission, and then starts again.
     pub anew: bool,
 }
 
@@ -72,13 +72,13 @@ impl Terms {
         anew: false,
     };
 
-    /// How late something may be seen that is on time.
+    /// Returns how late an event on time may be observed.
     #[must_use]
     pub fn timing_tolerance(&self) -> Duration {
         TIMING_TOLERANCE + self.slack
     }
 
-    /// For how long a release may leave a lock taken, as the clocks of client and server measure it.
+    /// Returns the longest minimum hold, as the clocks of client and server measure it.
     #[must_use]
     pub fn longest_hold(&self) -> Duration {
         if self.hold == Duration::ZERO {
@@ -87,7 +87,7 @@ impl Terms {
         self.hold + self.hold / 50 + self.timing_tolerance()
     }
 
-    /// The longest time that so many requests take with their replies, one after the other.
+    /// Returns the longest time of this number of round trips, one after the other.
     #[must_use]
     pub fn round_trips(&self, count: u32) -> Duration {
         self.latency * 2 * count + self.timing_tolerance()
