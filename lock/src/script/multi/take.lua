@@ -3,8 +3,8 @@
 -- KEYS the locks, ARGV[5] of them, and then the waiters of each
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 local count = tonumber(ARGV[5])
--- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter; nothing if all
--- can be taken. Where there is an obstacle, waits for it, and passes on what is kept for this token.
+-- Returns the longest remaining TTL in ms of those that others hold or that are reserved for a waiter, -1 if one has none; nothing
+-- if all can be taken. Where there is an obstacle, waits for it, and passes on what is kept for this token.
 local function obstacle()
   local wait
   local kept = {}
@@ -13,7 +13,7 @@ local function obstacle()
     if holder == '?' .. ARGV[1] then
       kept[#kept + 1] = i
     elseif holder and holder ~= ARGV[1] then
-      local ttl = string.sub(holder, 1, 1) == '?' and -1 or redis.call('PTTL', KEYS[i])
+      local ttl = redis.call('PTTL', KEYS[i])
       wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)
       register(KEYS[count + i])
     end

@@ -1,12 +1,13 @@
 -- The hand-over of a mutex from its holder to a waiter. Follows now.lua and wake.lua.
--- Frees `lock`: keeps it for the first waiter of the set `waiters`, until that has asked, or deletes it. It is kept for 50 ms at
--- most, and for a twelfth of the time that it had left: so with a short lease the other waiters find it free in time if
--- the woken one is paused. While it is kept, its value is '?' and the token of that waiter.
+-- Frees `lock`: reserves it for the first waiter of the set `waiters`, until that has asked, or deletes it. The reservation lasts for
+-- 50 ms at most, and for a 24th of the time that the lock had left, or 4 ms if its lease was over: so if the woken waiter is paused, the
+-- others find the lock free in time, with a short lease too. A waiter that asks meanwhile learns when the reservation ends.
+-- While the lock is reserved, its value is '?' and the token of that waiter.
 local function pass_on(lock, waiters)
   local token = call_first(waiters)
   if token then
     local left = redis.call('PTTL', lock)
-    redis.call('SET', lock, '?' .. token, 'PX', left < 0 and 50 or math.max(1, math.min(50, math.floor(left / 12))))
+    redis.call('SET', lock, '?' .. token, 'PX', left < 0 and 4 or math.max(1, math.min(50, math.floor(left / 24))))
   else
     redis.call('DEL', lock)
   end
