@@ -10,7 +10,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan};
-use crate::vocabulary::{Topology, is_reservation};
+use crate::vocabulary::Topology;
 use std::time::Duration;
 
 /// Judges P12.
@@ -90,9 +90,7 @@ impl Facts<'_> {
                 let (tokens, queued) = (self.0.tokens(), self.0.queued());
                 let mut put = tokens.put_by(it, self.0.operations(), by);
                 let places = || {
-                    let put = queued.put_by(it, self.0.operations(), by);
-                    // A reservation belongs to the waiter that was woken.
-                    let mut places = put.filter(|span| !is_reservation(span.token));
+                    let mut places = queued.put_by(it, self.0.operations(), by);
                     let Some(places_by) = due.places else {
                         return places.find(stands);
                     };
@@ -435,22 +433,6 @@ mod tests {
         assert!(meets(41, &["a", "b"]), "it still counts as a waiter");
         assert!(!meets(42, &["a", "b"]));
         assert!(meets(42, &["b"]));
-    }
-
-    #[test]
-    fn a_reservation_for_a_waiter_is_no_place_of_the_call() {
-        let leaves = |name: &str| {
-            let waiting = vec![name.as_bytes().to_vec()];
-            let cause = crate::history::Cause::Client(0);
-            let queue = What::Queue {
-                node: 0,
-                cause,
-                waiting,
-            };
-            passes(vec![(1, waits(1, 0, 9)), (3, cancelled(1)), (3, queue)])
-        };
-        assert!(leaves("?0123456789abcdef0123456789abcdef"));
-        assert!(!leaves("0123456789abcdef0123456789abcdef"));
     }
 
     #[test]

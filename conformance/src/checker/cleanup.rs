@@ -63,13 +63,14 @@ impl Checker for CleanUp {
                     .max(swept(history, look.at.at));
             }
             if !keys && history.terms.linger > Duration::ZERO {
-                // By a client's clock, and then a request ends the subscription.
+                // The client counts the time by its own clock. Then a request ends the subscription.
                 let linger = history.terms.linger + history.terms.linger / DRIFT;
                 due = due.saturating_add(linger + history.terms.round_trips(1));
-                // A fault may strike the request that ends the subscription.
-                due = after_faults(history, look.at.at, due);
+                if history.accepts(Excuse::SubscriptionStruck) {
+                    due = after_faults(history, look.at.at, due);
+                }
             }
-            // What keeps others out for some time at least is still there, and so is what its lease sees to.
+            // A key that keeps other clients out for a minimum time stays for that time, and then until its lease ends.
             let (due, on_time) = match history.terms.longest_hold() {
                 Duration::ZERO => (due, true),
                 hold => {
@@ -302,14 +303,13 @@ fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     (last + history.recovery()).min(at + history.lease + history.recovery())
 }
 
-/// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
-/// its time as well.
+/// Returns the time by which a client has to have removed what was seen at a time. Each fault before that time extends it.
 fn due(history: &Reading<'_>, at: Duration) -> Duration {
     let grace = history.request_timeout() + history.recovery();
     after_faults(history, at.saturating_sub(grace), at)
 }
 
-/// When something is made good that would take until `due` without the faults that strike from a time on.
+/// Returns the time by which clients finish a clean-up. Without the faults that strike from `from` on it ends at `due`.
 fn after_faults(history: &Reading<'_>, from: Duration, due: Duration) -> Duration {
     let fault_intervals = history.fault_intervals();
     let grace = history.request_timeout() + history.recovery();
@@ -327,7 +327,7 @@ fn after_faults(history: &Reading<'_>, from: Duration, due: Duration) -> Duratio
     }
 }
 
-/// Until when nothing else was seen.
+/// Returns the time of the next entry that shows other remains.
 fn lasts(history: &History, from: Moment) -> Duration {
     let next = history.iter().find(|&(at, what)| {
         let other = matches!(

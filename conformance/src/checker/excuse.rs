@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::ConnectionOfOneCall,
@@ -27,6 +27,7 @@ impl Excuse {
         Self::LateRequest,
         Self::Search,
         Self::Sweep,
+        Self::SubscriptionStruck,
         Self::InnerRelease,
         Self::ForgottenLevel,
         Self::KeptForCaller,
@@ -52,7 +53,9 @@ impl Excuse {
                 Property::Timeouts
             }
             Self::SecondCut => Property::LostReply,
-            Self::LateRequest | Self::Search | Self::Sweep => Property::CleanUp,
+            Self::LateRequest | Self::Search | Self::Sweep | Self::SubscriptionStruck => {
+                Property::CleanUp
+            }
             Self::InnerRelease | Self::ForgottenLevel | Self::KeptForCaller | Self::NodeUnheard => {
                 Property::Truth
             }
@@ -87,6 +90,9 @@ impl Excuse {
             }
             Self::Sweep => {
                 "a task cleans up: it sends one request after the other, for a lease at most"
+            }
+            Self::SubscriptionStruck => {
+                "a fault strikes the request that ends a lingering subscription, so the client sends it again"
             }
             Self::InnerRelease => {
                 "the owner of a reentrant lock has another grant that it has not given back, so its release removes nothing"
@@ -147,6 +153,7 @@ impl Excuse {
             Self::SplitVotes => "the other nodes are free",
             Self::FirstConnection => "the process had called before",
             Self::Sweep => "the task stays when it sends no more requests",
+            Self::SubscriptionStruck => "the fault strikes when the subscription had to be gone",
             Self::InnerRelease => "the other grant was released before",
             Self::ForgottenLevel => "the release comes more than a lease after that",
             Self::KeptForCaller => {
@@ -179,7 +186,7 @@ mod tests {
     use crate::{
         checker::{CHECKERS, Witness, hand_made::*},
         history::{Actor, CANCELLED, Call, Cause, History, Moment, Reading, What},
-        scenario::{Fault, Lost, Topology},
+        scenario::{Direction, Fault, Lost, Topology},
         verdict::Claim,
     };
 
@@ -234,6 +241,7 @@ mod tests {
             Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
             Excuse::FirstConnection => (connects(false), connects(true)),
             Excuse::Sweep => (sweeps(3), sweeps(1)),
+            Excuse::SubscriptionStruck => (lingers([10, 14]), lingers([12, 14])),
             Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
             Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
             Excuse::KeptForCaller => (kept_for_caller(false), kept_for_caller(true)),
@@ -385,6 +393,32 @@ mod tests {
         entries.extend([(4, releases(4, 0, 2)), (5, done(4))]);
         let mut history = history(entries);
         history.reentrant = true;
+        history
+    }
+
+    /// A subscription lingers for 2 s after its last use at 9 s, and ends at 18 s. From the first time of `struck` to the second one no
+    /// request of its client arrives.
+    fn lingers(struck: [u64; 2]) -> History {
+        let fault = Fault::Partition {
+            host: 0,
+            node: None,
+            direction: Some(Direction::Requests),
+        };
+        let remains_after = |subscriptions| What::Remains {
+            keys: vec![],
+            endless: vec![],
+            subscriptions,
+            tasks: subscriptions,
+        };
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (9, remains_after(1)),
+            (struck[0], What::Strikes { fault }),
+            (struck[1], What::Heals { fault }),
+            (18, remains_after(0)),
+            (50, What::Crash { host: 0 }),
+        ]);
+        (history.lease, history.terms.linger) = (s(12), s(2));
         history
     }
 

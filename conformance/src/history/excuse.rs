@@ -41,6 +41,8 @@ pub enum Excuse {
     Search,
     /// A task cleans up with several requests.
     Sweep,
+    /// A fault struck the end of a lingering subscription.
+    SubscriptionStruck,
     /// The owner of a reentrant lock releases one of several grants.
     InnerRelease,
     /// A call of the owner of a reentrant lock had no answer.

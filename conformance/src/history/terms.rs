@@ -87,7 +87,7 @@ impl Terms {
         self.hold + self.hold / 50 + self.timing_tolerance()
     }
 
-    /// Returns the longest time of this number of round trips, one after the other.
+    /// Returns the longest time that this number of successive round trips takes.
     #[must_use]
     pub fn round_trips(&self, count: u32) -> Duration {
         self.latency * 2 * count + self.timing_tolerance()

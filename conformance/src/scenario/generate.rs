@@ -26,13 +26,13 @@ const SLOWEST_MS: u64 = 1_000;
 /// Leases to which proportional scenarios are scaled.
 const LEASES_MS: Range<u64> = 2_000..60_000;
 
-/// Least number of messages, one after the other, for which a lease lasts on the slowest network.
+/// A lease is at least as long as this number of successive messages on the slowest network.
 const MESSAGES_PER_LEASE: u64 = 30;
 
 /// Shortest and longest request timeout, in milliseconds.
 const TIMEOUT_MS: RangeInclusive<u64> = 20..=10_000;
 
-/// Least number of messages, one after the other, for which a request waits on the slowest network.
+/// A request timeout is at least as long as this number of successive messages on the slowest network.
 const MESSAGES_PER_TIMEOUT: u64 = 10;
 
 /// Number of turns with several nemeses per round in which each nemesis has one turn alone. Mixed turns find

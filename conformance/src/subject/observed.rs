@@ -2,7 +2,7 @@
 
 use crate::{
     backend::View,
-    vocabulary::{Holder, Mode, Stored, is_reservation},
+    vocabulary::{Holder, Mode, Stored},
 };
 use redouble::Data;
 use std::time::Duration;
@@ -129,11 +129,10 @@ impl Observed {
         self
     }
 
-    /// Sets the tokens of the waiters, the next waiter first. Reservations, which the value of a key shows, remain.
+    /// Sets the tokens of the waiters, the next waiter first.
     #[must_use]
     pub fn waiting(mut self, waiters: Vec<Vec<u8>>) -> Self {
-        self.waiters.retain(|name| is_reservation(name));
-        self.waiters.extend(waiters);
+        self.waiters = waiters;
         self
     }
 
@@ -146,15 +145,10 @@ impl Observed {
         self
     }
 
-    /// A value that reserves the lock for a waiter is no holder's token.
     fn of(holders: impl IntoIterator<Item = Holder>) -> Self {
-        let (reserved, holders): (Vec<_>, Vec<_>) = holders
-            .into_iter()
-            .partition(|holder| is_reservation(&holder.token));
         Self {
-            holders,
-            waiters: reserved.into_iter().map(|holder| holder.token).collect(),
-            anonymous: 0,
+            holders: holders.into_iter().collect(),
+            ..Self::default()
         }
     }
 }

@@ -14,8 +14,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether it is unexpired at a true time: a key is expired when now > deadline, and the
-    /// server counts whole milliseconds.
+    /// True if it is unexpired at a true time.
     #[must_use]
     pub fn lives(&self, at: Duration) -> bool {
         self.gone_at().is_none_or(|gone| at < gone)
@@ -24,21 +23,14 @@ impl Stored {
     /// The first true time at which it is expired.
     #[must_use]
     pub fn gone_at(&self) -> Option<Duration> {
-        self.expires
-            .map(|expires| expires + Duration::from_millis(1))
+        gone_at(self.expires)
     }
 }
 
-/// Digits of a token of `redouble-lock`.
-const TOKEN_DIGITS: usize = 32;
-
-/// True if a stored value reserves a lock for a waiter that was woken: `?` and the token of that waiter, in the 32 digits of
-/// `redouble-lock`. The client that stored it does not hold the lock, and the waiter does not hold it yet.
-#[must_use]
-pub(crate) fn is_reservation(stored: &[u8]) -> bool {
-    let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-    let token = stored.strip_prefix(b"?");
-    token.is_some_and(|token| token.len() == TOKEN_DIGITS && token.iter().all(is_digit))
+/// Returns the first true time at which a key with this expiry is gone: a server counts whole milliseconds, and a key is expired
+/// when now > deadline.
+fn gone_at(expires: Option<Duration>) -> Option<Duration> {
+    expires.map(|expires| expires + Duration::from_millis(1))
 }
 
 /// A holder that a server stores for a lock.
@@ -55,7 +47,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// True if it is unexpired at a true time; see [`Stored::lives`].
+    /// True if it is unexpired at a true time.
     #[must_use]
     pub fn lives(&self, at: Duration) -> bool {
         self.gone_at().is_none_or(|gone| at < gone)
@@ -64,8 +56,7 @@ impl Holder {
     /// The first true time at which it is expired.
     #[must_use]
     pub fn gone_at(&self) -> Option<Duration> {
-        self.expires
-            .map(|expires| expires + Duration::from_millis(1))
+        gone_at(self.expires)
     }
 }
 

@@ -35,17 +35,17 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Nobody else may hold it.
+    /// No other client may hold the lock.
     #[default]
     Exclusive,
-    /// Others may hold it who share it as well.
+    /// Other clients may hold the lock too, if they share it.
     Shared,
-    /// So many permits of a semaphore.
+    /// This number of permits of a semaphore.
     Permits(u32),
 }
 
 impl Mode {
-    /// Whether it is the mode of a mutex.
+    /// True if no other client may hold the lock.
     #[must_use]
     pub const fn is_exclusive(&self) -> bool {
         matches!(self, Self::Exclusive)
@@ -64,6 +64,6 @@ impl Mode {
 /// A request waits for its reply for a fraction of the lease.
 pub const REQUESTS_PER_LEASE: u32 = 6;
 
-/// A waiter asks at least so often in a lease, unless its lock says otherwise: the suite does it for a lock that does not
-/// wait by itself.
+/// Fewest requests of a waiter per lease, unless its lock promises another number. For a lock that does not wait by itself, the suite
+/// sends these requests.
 pub const POLLS_PER_LEASE: u32 = 8;

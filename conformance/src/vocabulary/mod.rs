@@ -12,7 +12,6 @@ mod topology;
 
 pub(crate) use actor::PROBES_MAX;
 pub use actor::{Actor, FIRST_PROBE_OP, OpId, PROBE_HOST, PROBE_OP};
-pub(crate) use holder::is_reservation;
 pub use holder::{Holder, Scope, Stored, Token};
 pub use kind::{Kind, Mode, POLLS_PER_LEASE, REQUESTS_PER_LEASE};
 pub use promises::{Fencing, LINGER, Promises};

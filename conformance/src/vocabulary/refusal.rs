@@ -1,26 +1,26 @@
-//! The reasons that a client is given why an operation did not happen.
+//! The reasons for which a lock refuses an operation.
 
-/// Why an operation definitely did not happen, as its caller was told.
+/// The reason for which an operation definitely did not happen.
 ///
-/// A subject returns it as an error to say that it knows: all other errors mean that it does not.
+/// A subject returns it as an error if it knows that the operation did not happen. Any other error means that the outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Another holds the lock; the places are taken; another has set it up.
+    /// Another client holds the lock, all places are taken, or another client has set up the counter.
     #[error("held by another")]
     Contended,
-    /// Another held the lock for the whole wait.
+    /// Other clients held the lock for the whole wait.
     #[error("held by others for the whole wait")]
     TimedOut,
-    /// The grant was gone already; or its lease was over before it arrived; or the latch is not set up.
+    /// The grant was gone already, its lease ended before the reply arrived, or the latch is not set up.
     #[error("the lease is lost")]
     Lost,
-    /// The resource knows of a later grant.
+    /// The resource has seen the fencing token of a later grant.
     #[error("refused by the resource: a later grant was seen")]
     Fenced,
     /// The lock does not have this operation.
     #[error("the lock does not offer this operation")]
     NotOffered,
-    /// Something else, for instance that no server could be reached.
+    /// Another reason, for instance that the client reached no server.
     #[error("it could not be done")]
     Other,
 }

@@ -3,10 +3,10 @@
 use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
     BoxError, Host, Promises, Subject,
-    backend::Double,
+    backend::{Double, View},
     check,
     checker::Property,
-    history::{Actor, What},
+    history::{Actor, Stored, What},
     runner::{Plan, judge, run_trial},
     scenario::{
         Event, Fault, Happening, Op, Scenario, Schedule, Topology,
@@ -149,6 +149,18 @@ impl Subject for Ours {
                 Err(format!("{outcome:?}").into())
             }
         }
+    }
+
+    // A release reserves the mutex for the waiter that it wakes: with `?` and the token of this waiter.
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        let held = view.string(key).into_iter();
+        held.filter(|it| !it.token.starts_with(b"?")).collect()
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let kept = view.string(key).into_iter();
+        kept.filter_map(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec))
+            .collect()
     }
 
     fn deadline(&self, grant: &OurGrant) -> Option<Duration> {

@@ -99,7 +99,7 @@ impl<L> Ours<L> {
             promises,
             open,
             stored: stored::at_the_key,
-            queued: |_, _| Vec::new(),
+            queued: stored::reserved_for,
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     backend::View,
     subject::{DynSubject, NotOffered, boxed},
-    vocabulary::{Fencing, Kind, Mode, Promises, Stored, is_reservation},
+    vocabulary::{Fencing, Kind, Mode, Promises, Stored},
 };
 use redouble_lock::{Kind as LockKind, Lock, LockError};
 use std::{collections::BTreeMap, time::Duration};
@@ -86,7 +86,7 @@ pub(in crate::subject) fn multi() -> Box<dyn DynSubject> {
             lock.max_poll_interval(poll(client)).build()
         })
     });
-    boxed(lock.storing(tokens).queueing(reserved))
+    boxed(lock.storing(tokens).queueing(reserved_for))
 }
 
 pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
@@ -97,7 +97,7 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
             lock.max_poll_interval(poll(client)).build()
         })
     });
-    boxed(lock.storing(tokens).queueing(reserved).holding())
+    boxed(lock.storing(tokens).queueing(reserved_for).holding())
 }
 
 /// Returns the keys: the lock's own name, and one more for each task but the first.
@@ -106,12 +106,11 @@ fn keys(key: &str) -> Vec<String> {
     [key.to_owned()].into_iter().chain(others).collect()
 }
 
-/// Returns the reservations for waiters.
-fn reserved(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+/// Returns the waiters for which keys are reserved.
+fn reserved_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let keys = keys(key).into_iter();
-    let values = keys.flat_map(|key| stored::at_the_key(view, &key));
-    let reserved = values.filter(|it| is_reservation(&it.token));
-    reserved.map(|it| it.token).collect()
+    keys.flat_map(|key| stored::reserved_for(view, &key))
+        .collect()
 }
 
 /// Returns the holders. A token at one key is a reader's, a token at all keys a writer's. A token at some of
@@ -119,8 +118,7 @@ fn reserved(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
     let keys = keys(key);
     let mut found: BTreeMap<Vec<u8>, Vec<Option<Duration>>> = BTreeMap::new();
-    let values = keys.iter().flat_map(|key| stored::at_the_key(view, key));
-    for it in values.filter(|it| !is_reservation(&it.token)) {
+    for it in keys.iter().flat_map(|key| stored::at_the_key(view, key)) {
         found.entry(it.token).or_default().push(it.expires);
     }
     let tokens = found.into_iter().map(|(token, ends)| Stored {

@@ -1,28 +1,33 @@
 //! The keys in which the kinds store their tokens.
 
-use crate::{
-    backend::View,
-    subject::Observed,
-    vocabulary::{Stored, is_reservation},
-};
+use crate::{backend::View, subject::Observed, vocabulary::Stored};
 use redouble::{Data, Deployment};
 use std::sync::LazyLock;
 
-/// Returns the string at the key: the token of its holder, or a reservation for a waiter.
+/// Begins the value of a key that is reserved for a woken waiter; the waiter's token follows.
+const RESERVED: &[u8] = b"?";
+
+/// Returns the token of the holder at the key, unless the key is reserved for a waiter.
 pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
-    view.string(key).into_iter().collect()
+    let held = view.string(key);
+    held.filter(|it| !it.token.starts_with(RESERVED))
+        .into_iter()
+        .collect()
+}
+
+/// Returns the token of the waiter for which the key is reserved.
+pub(super) fn reserved_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let held = view.string(key);
+    let waiter = held.and_then(|it| it.token.strip_prefix(RESERVED).map(<[u8]>::to_vec));
+    waiter.into_iter().collect()
 }
 
 /// Metadata of all holders.
 pub(super) const METADATA: &[u8] = b"me";
 
-/// Returns the token at the key. It ends with the key or with its metadata; without metadata there is none. A reservation has no
-/// metadata.
+/// Returns the token at the key. It ends with the key or with its metadata; without metadata there is none.
 pub(super) fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
     let held = view.string(key).and_then(|held| {
-        if is_reservation(&held.token) {
-            return Some(held);
-        }
         let suffix = [b":holder:", &*held.token].concat();
         let place = beside(key, &String::from_utf8(suffix).ok()?);
         let said = view.string(&place).filter(|it| it.token == METADATA)?;
