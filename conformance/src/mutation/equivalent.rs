@@ -201,13 +201,16 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same("", RESERVE, "`<=` for `<`", RESERVED),
     same("", RESERVE, "`1` for `0`", RESERVED),
-    same("", RESERVE, "`2` for `1`", RESERVED),
     same("", RESERVE, "`51` for `50`", RESERVED),
-    same("", RESERVE, "`13` for `12`", RESERVED),
+    same("", RESERVE, "`25` for `24`", RESERVED),
+    same("", AT_LEAST, "`2` for `1`", RESERVED),
 ];
 
 /// The line that reserves a lock for a waiter.
-const RESERVE: &str = "redis.call('SET', lock, '?' .. token, 'PX', left < 0 and 50 or math.max(1, math.min(50, math.floor(left / 12))))";
+const AT_LEAST: &str = "redis.call('SET', lock, '?' .. token, 'PX', math.max(1, ms))";
+/// The line that decides for how long.
+const RESERVE: &str =
+    "reserve(lock, waiters, left < 0 and 50 or math.min(50, math.floor(left / 24)))";
 const RESERVED: &str = "the lock is reserved for a few milliseconds more or less; the tests of redouble-lock check the exact time";
 const WHOLE_TOKENS: &str =
     "the receiver reads tokens of 32 digits and ignores the rest of the message";

@@ -7,7 +7,7 @@ use redis::{
     RedisConnectionInfo, aio::MultiplexedConnection,
 };
 use redouble::Server;
-use redouble_lock::{Guard, Release};
+use redouble_lock::{Environment as _, Guard, Release, Tokio};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -109,8 +109,8 @@ async fn a_release_reserves_the_lock_for_the_first_waiter_that_receives_the_mess
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reservation_takes_a_twelfth_of_the_rest_of_a_short_lease() -> Test {
-    for (left, reserved) in [(Some("240"), 20), (Some("5"), 1), (None, 50)] {
+async fn a_reservation_takes_a_24th_of_the_rest_of_a_short_lease() -> Test {
+    for (left, reserved) in [(Some("480"), 20), (Some("5"), 1), (None, 50)] {
         let mut scene = Scene::set().await?;
         scene.register(SUBSCRIBED, 'a', "1e15").await;
         let _: u32 = match left {
@@ -181,15 +181,54 @@ async fn a_waiter_that_leaves_after_its_wake_up_passes_the_lock_on() -> Test {
         let _: u32 = scene.ask(&["ZREM", WAITERS, waiting]).await;
         let reserved = format!("?{}", &waiting[16..]);
         match is_reserved {
-            true => scene.ask::<()>(&["SET", KEY, &reserved]).await,
+            true => scene.ask::<()>(&["SET", KEY, &reserved, "PX", "30"]).await,
             false => scene.ask::<()>(&["DEL", KEY]).await,
         }
         scene.register(SUBSCRIBED, 'a', "1e15").await;
         waiter.abort();
         let messages = scene.messages().await;
         assert_eq!(messages, [token('a')], "reserved: {is_reserved}");
-        let value: String = scene.ask(&["GET", KEY]).await;
-        assert_eq!(value, format!("?{}", token('a')));
+        // For the rest of the reservation: passing it on several times does not lengthen it.
+        let value: Option<String> = scene.ask(&["GET", KEY]).await;
+        assert_eq!(value, is_reserved.then(|| format!("?{}", token('a'))));
+        let left: i64 = scene.ask(&["PTTL", KEY]).await;
+        assert!(if is_reserved {
+            (20..30).contains(&left)
+        } else {
+            left == -2
+        });
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_asks_for_a_reserved_lock_asks_again_when_the_reservation_ends() -> Test {
+    for fenced in [false, true] {
+        let mut scene = Scene::set().await?;
+        std::mem::forget(scene.guard.take());
+        let lock = locks(&scene.server).mutex(KEY).lease(LEASE);
+        let waiter = tokio::spawn(async move {
+            let guard = match fenced {
+                true => lock.fenced().build()?.lock().await?.release().await,
+                false => lock.build()?.lock().await?.release().await,
+            };
+            Ok::<_, redouble_lock::LockError>((guard, Tokio.now()))
+        });
+        pass(Duration::from_millis(100)).await;
+        let [waiting] = &scene.registered().await[..] else {
+            return Err("the waiter is not registered".into());
+        };
+        let reserved = format!("?{}", token('a'));
+        let _: () = scene.ask(&["SET", KEY, &reserved, "PX", "40"]).await;
+        let (reserved_at, channel) = (Tokio.now(), format!("redouble-lock:{}", &waiting[..16]));
+        let _: u32 = scene.ask(&["PUBLISH", &channel, &waiting[16..]]).await;
+        let (released, at) = waiter.await??;
+        assert_eq!(released, Release::Released);
+        let waited = at - reserved_at;
+        assert!(
+            waited.as_millis() >= 40 && waited.as_millis() <= 50,
+            "{waited:?}"
+        );
     }
     Ok(())
 }

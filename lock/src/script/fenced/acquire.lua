@@ -4,13 +4,13 @@
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 -- ARGV[5] for how many ms KEYS[3] is kept after a grant
 -- Reply: [OK, fencing token] if the lock holds the token now, for at least the lease;
---        else the remaining TTL in ms of its holder, -1 if it has none or is kept for a waiter.
+--        else the remaining TTL in ms of its holder, or of its reservation for a waiter; -1 if it has none.
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
 local ours = holder == ARGV[1]
 if holder and not ours and holder ~= '?' .. ARGV[1] then
   register(KEYS[2])
-  return string.sub(holder, 1, 1) == '?' and -1 or redis.call('PTTL', KEYS[1])
+  return redis.call('PTTL', KEYS[1])
 end
 local reply = mint(3, tonumber(ARGV[5]), ours)
 if not ours then

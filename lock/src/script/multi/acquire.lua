@@ -2,7 +2,7 @@
 -- take.lua.
 -- KEYS and ARGV: as in take.lua
 -- Reply: OK if all of them hold the token now, for at least the lease;
---        else the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter.
+--        else the longest remaining TTL in ms of those that others hold or that are reserved for a waiter, -1 if one has none.
 -- Redis 3.2 or later.
 local wait = obstacle()
 if wait then

@@ -4,7 +4,7 @@
 -- KEYS as in take.lua, and then for each lock its last fencing token
 -- ARGV as in take.lua   ARGV[6] for how many ms the last fencing tokens are kept after a grant
 -- Reply: [OK, fencing token] if all of them hold the token now, for at least the lease;
---        else the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter.
+--        else the longest remaining TTL in ms of those that others hold or that are reserved for a waiter, -1 if one has none.
 -- The fencing token is above the last one of each key, and becomes the last one of all: so it is above that of every
 -- earlier grant that had one of them. It is at least the server's time in microseconds, so it grows even if those were
 -- lost. It is minted before the locks are taken: whatever can fail leaves no lock behind.

@@ -1,26 +1,26 @@
--- Several locks that are taken all or none. This token may already hold some or all, or they may be kept for it.
+-- Several locks that are taken all or none. This token may already hold some or all, or they may be reserved for it.
 -- Follows now.lua, ask.lua, wake.lua and pass_on.lua.
 -- KEYS the locks, ARGV[5] of them, and then the waiters of each
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 local count = tonumber(ARGV[5])
--- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter; nothing if all
--- can be taken. Where there is an obstacle, waits for it, and passes on what is kept for this token.
+-- Returns the longest remaining TTL in ms of those that others hold or that are reserved for a waiter, -1 if one has none; nothing
+-- if all can be taken. Where there is an obstacle, waits for it, and passes on what is reserved for this token, for the rest of the reservation.
 local function obstacle()
   local wait
-  local kept = {}
+  local reserved = {}
   for i = 1, count do
     local holder = redis.call('GET', KEYS[i])
     if holder == '?' .. ARGV[1] then
-      kept[#kept + 1] = i
+      reserved[#reserved + 1] = i
     elseif holder and holder ~= ARGV[1] then
-      local ttl = string.sub(holder, 1, 1) == '?' and -1 or redis.call('PTTL', KEYS[i])
+      local ttl = redis.call('PTTL', KEYS[i])
       wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)
       register(KEYS[count + i])
     end
   end
   if wait then
-    for _, i in ipairs(kept) do
-      pass_on(KEYS[i], KEYS[count + i])
+    for _, i in ipairs(reserved) do
+      reserve(KEYS[i], KEYS[count + i], redis.call('PTTL', KEYS[i]))
     end
   end
   return wait

@@ -3,7 +3,7 @@
 -- KEYS[1] the lock   KEYS[2] its waiters
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 -- Reply: OK if the key holds the token now, for at least the lease;
---        else the remaining TTL in ms of its holder, -1 if it has none or is kept for a waiter.
+--        else the remaining TTL in ms of its holder, or of its reservation for a waiter; -1 if it has none.
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
@@ -17,4 +17,4 @@ if not holder or holder == '?' .. ARGV[1] then
   return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
 register(KEYS[2])
-return string.sub(holder, 1, 1) == '?' and -1 or redis.call('PTTL', KEYS[1])
+return redis.call('PTTL', KEYS[1])

@@ -300,19 +300,27 @@ impl State {
         listeners.map_or(0, BTreeMap::len)
     }
 
-    /// Keeps a lock for its first waiter that receives a message, or deletes it.
-    fn pass_on(&mut self, key: &[u8]) {
+    /// Reserves a lock for its first waiter that receives a message, or deletes it.
+    fn pass_on(&mut self, key: &[u8], ms: u128) {
         self.keys.remove(key);
+        if let Some(token) = self.wake(key) {
+            let ms = ms.max(1).to_string();
+            self.put(key, &[b"?", &token[..]].concat(), ms.as_bytes());
+        }
+    }
+
+    /// Wakes the first waiter that receives a message. Returns its token.
+    fn wake(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         while let Some(waiters) = self.waiters.get_mut(key)
             && !waiters.is_empty()
         {
             let name = waiters.remove(0);
             let channel = [b"redouble-lock:", &name[..16]].concat();
             if self.publish(&channel, &name[16..48]) > 0 {
-                self.put(key, &[b"?", &name[16..48]].concat(), b"50");
-                return;
+                return Some(name[16..48].into());
             }
         }
+        None
     }
 
     /// The waiters of all locks.
@@ -370,7 +378,7 @@ impl State {
     fn run(&mut self, script: &str, key: &[u8], args: &[Vec<u8>]) -> Result<Reply, NodeError> {
         let holder = self.get(key);
         let ours = holder.as_ref() == Some(&args[0]);
-        let kept = holder.as_deref() == Some(&[b"?", &args[0][..]].concat());
+        let is_reserved = holder.as_deref() == Some(&[b"?", &args[0][..]].concat());
         let leaves = |state: &mut Self| {
             let waiters = state.waiters.entry(key.into()).or_default();
             let before = waiters.len();
@@ -390,14 +398,11 @@ impl State {
                     renew(self);
                     Reply::Okay
                 }
-                Some(holder) if !kept => {
+                Some(_) if !is_reserved => {
                     leaves(self);
                     if !args[2].is_empty() {
                         let waiters = self.waiters.entry(key.into()).or_default();
                         waiters.push(args[2].clone());
-                    }
-                    if holder[0] == b'?' {
-                        return Ok(Reply::Integer(-1));
                     }
                     let left = self.keys[key].1 - Instant::now();
                     Reply::Integer(i64::try_from(left.as_millis()).unwrap())
@@ -417,8 +422,13 @@ impl State {
             assert!(script.contains("\n-- Releases a lock"));
             self.log.push("release".into());
             let called = !ours && !args[2].is_empty() && !leaves(self);
-            if ours || kept || called && holder.is_none() {
-                self.pass_on(key);
+            let left = |state: &Self| (state.keys[key].1 - Instant::now()).as_millis();
+            if ours {
+                self.pass_on(key, (left(self) / 24).min(50));
+            } else if is_reserved {
+                self.pass_on(key, left(self));
+            } else if called && holder.is_none() {
+                self.wake(key);
             }
             Reply::Integer(i64::from(ours))
         })
