@@ -57,6 +57,7 @@ fn ends(history: &History) -> Vec<Duration> {
             | What::Heals { .. }
             | What::Promoted { .. }
             | What::Queue { .. }
+            | What::Reserved { .. }
             | What::Remains { .. }
             | What::Resource { .. } => {}
         }

@@ -50,41 +50,9 @@ impl Checker for CleanUp {
             return Finding::Unknown("there was no moment at which nobody used the lock");
         }
         let left = looks.iter().find_map(|look| {
-            let keys = !look.keys.is_empty() && !arrived_after_lease(history, look);
-            let more = keys || look.subscriptions > 0;
-            let left = more || look.tasks > 0;
-            let mut due = due(history, look.at.at);
-            // A task that leaves nothing behind may end a little later, or look for a request that may land yet.
-            if !more {
-                let ends = look.at.at.saturating_add(history.recovery());
-                due = due
-                    .max(ends)
-                    .max(looked_for(history, look.at.at))
-                    .max(swept(history, look.at.at));
-            }
-            if !keys && history.terms.linger > Duration::ZERO {
-                // The client counts the time by its own clock. Then a request ends the subscription.
-                let linger = history.terms.linger + history.terms.linger / DRIFT;
-                due = due.saturating_add(linger + history.terms.round_trips(1));
-                if history.accepts(Excuse::SubscriptionStruck) {
-                    due = after_faults(history, look.at.at, due);
-                }
-            }
-            // A key that keeps other clients out for a minimum time stays for that time, and then until its lease ends.
-            let (due, on_time) = match history.terms.longest_hold() {
-                Duration::ZERO => (due, true),
-                hold => {
-                    let due = due
-                        .saturating_add(history.lease.max(hold) + history.terms.timing_tolerance());
-                    // A server that is slow or down, or was set back since the lease began, lets nothing expire in time.
-                    let begun = look.at.at.saturating_sub(history.lease.max(hold));
-                    let wrong = |what, from| history.fault_intervals().any(&[what], 0, from, due);
-                    let clock = wrong(FaultEffect::ServerClock, begun);
-                    (due, !clock && !wrong(FaultEffect::Messages, look.at.at))
-                }
-            };
             let until = lasts(history, look.at);
-            (left && on_time && (due == look.at.at || due < until)).then_some((look, due, until))
+            let due = overdue(history, look, until)?;
+            Some((look, due, until))
         });
         let Some((look, due, until)) = left else {
             return Finding::Valid;
@@ -105,6 +73,61 @@ impl Checker for CleanUp {
             ),
         })
     }
+}
+
+/// Time by which something that was left until `until` had to be gone: keys, subscriptions or tasks, each judged by its own
+/// bound. `None` if nothing was left for longer.
+fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Duration> {
+    let at = look.at.at;
+    let due = due(history, at);
+    let keys = !look.keys.is_empty() && !arrived_after_lease(history, look);
+    let keys_due = keys.then(|| key_due(history, at, due)).flatten();
+    let subscriptions_due = (look.subscriptions > 0).then(|| subscription_due(history, at, due));
+    let tasks_due = (look.tasks > 0).then(|| {
+        // A task that leaves nothing behind may end a little later, or look for a request that may land yet.
+        let alone = !keys && look.subscriptions == 0;
+        let due = if alone {
+            let ends = at.saturating_add(history.recovery());
+            let looks = looked_for(history, at).max(swept(history, at));
+            due.max(ends).max(looks)
+        } else {
+            due
+        };
+        subscription_due(history, at, due).max(keys_due.unwrap_or_default())
+    });
+    let dues = [keys_due, subscriptions_due, tasks_due].into_iter();
+    dues.flatten().filter(|&due| due == at || due < until).min()
+}
+
+/// Time by which a subscription has to be gone that has to be gone at `due` unless it lingers.
+fn subscription_due(history: &Reading<'_>, at: Duration, due: Duration) -> Duration {
+    if history.terms.linger == Duration::ZERO {
+        return due;
+    }
+    // The client counts the time by its own clock. Then a request ends the subscription.
+    let linger = history.terms.linger + history.terms.linger / DRIFT;
+    let due = due.saturating_add(linger + history.terms.round_trips(1));
+    match history.accepts(Excuse::SubscriptionStruck) {
+        true => after_faults(history, at, due),
+        false => due,
+    }
+}
+
+/// Time by which a key has to be gone that has to be gone at `due` unless it keeps other clients out for a minimum time: it stays
+/// for that time, and then until its lease ends. `None` if a server's clock or a server that does not answer lets nothing expire
+/// in time.
+fn key_due(history: &Reading<'_>, at: Duration, due: Duration) -> Option<Duration> {
+    let hold = history.terms.longest_hold();
+    if hold == Duration::ZERO {
+        return Some(due);
+    }
+    let stays = history.lease.max(hold);
+    let due = due.saturating_add(stays + history.terms.timing_tolerance());
+    // The clock may have been set back since the lease began.
+    let begun = at.saturating_sub(stays);
+    let wrong = |what, from| history.fault_intervals().any(&[what], 0, from, due);
+    let late = wrong(FaultEffect::ServerClock, begun) || wrong(FaultEffect::Messages, at);
+    (!late).then_some(due)
 }
 
 /// A token whose time was over when somebody else took the lock, and which was left where it was: where the key lives as

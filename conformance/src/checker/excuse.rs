@@ -7,13 +7,16 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::ConnectionOfOneCall,
         Self::LostScript,
         Self::SplitVotes,
         Self::WakeUpLost,
+        Self::PauseAfterFault,
+        Self::PauseBeforePlace,
+        Self::SlowClock,
         Self::HeadStopped,
         Self::RenewalsFailed,
         Self::ScriptLostAtTheEnd,
@@ -30,7 +33,7 @@ impl Excuse {
         Self::SubscriptionStruck,
         Self::InnerRelease,
         Self::ForgottenLevel,
-        Self::KeptForCaller,
+        Self::Reserved,
         Self::NodeUnheard,
         Self::FewForgot,
     ];
@@ -44,7 +47,8 @@ impl Excuse {
             | Self::ConnectionOfOneCall
             | Self::LostScript
             | Self::SplitVotes => Property::Liveness,
-            Self::WakeUpLost | Self::HeadStopped => Property::WakeUp,
+            Self::WakeUpLost | Self::PauseAfterFault | Self::HeadStopped => Property::WakeUp,
+            Self::PauseBeforePlace | Self::SlowClock => Property::Fairness,
             Self::RenewalsFailed | Self::ScriptLostAtTheEnd | Self::AcquiredAgain => {
                 Property::Renewal
             }
@@ -56,7 +60,7 @@ impl Excuse {
             Self::LateRequest | Self::Search | Self::Sweep | Self::SubscriptionStruck => {
                 Property::CleanUp
             }
-            Self::InnerRelease | Self::ForgottenLevel | Self::KeptForCaller | Self::NodeUnheard => {
+            Self::InnerRelease | Self::ForgottenLevel | Self::Reserved | Self::NodeUnheard => {
                 Property::Truth
             }
             Self::FewForgot => Property::GroundedBelief,
@@ -102,8 +106,8 @@ impl Excuse {
                  the last request of that call landed, the token may have a level that the owner does not count, so a \
                  release removes nothing"
             }
-            Self::KeptForCaller => {
-                "a release keeps the lock for a waiter of the same process: the call itself is refused"
+            Self::Reserved => {
+                "a release reserves the lock for the waiter that it wakes: other calls are refused, also of the same process"
             }
             Self::BrokenConnection => {
                 "a call ends in an error because it finds a connection broken that no request has touched since"
@@ -112,6 +116,15 @@ impl Excuse {
                 "a call ends in an error because the server tells its process for the first time that a script is lost"
             }
             Self::WakeUpLost => "the waiter's own connection broke, so its wake-up may be lost",
+            Self::PauseAfterFault => {
+                "a fault ends shortly before the call: its process pauses before it sends a request again"
+            }
+            Self::PauseBeforePlace => {
+                "a fault ends shortly before the call: its process pauses before it asks for a place in the queue"
+            }
+            Self::SlowClock => {
+                "the clock of a waiter runs slower than the lock tolerates: its place becomes stale, and its next place counts"
+            }
             Self::HeadStopped => "a process that waits in front of the waiter does not run",
             Self::RenewalsFailed => {
                 "requests to extend the grant failed until there was no time for another one"
@@ -156,12 +169,14 @@ impl Excuse {
             Self::SubscriptionStruck => "the fault strikes when the subscription had to be gone",
             Self::InnerRelease => "the other grant was released before",
             Self::ForgottenLevel => "the release comes more than a lease after that",
-            Self::KeptForCaller => {
-                "waiters queue by themselves, so the name is the place of the caller"
-            }
+            Self::Reserved => "the server stores nothing but the place of the caller in a queue",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
             Self::WakeUpLost => "the connection of another waiter broke",
+            Self::PauseAfterFault | Self::PauseBeforePlace => {
+                "the fault ends a request timeout and the longest pause before the call"
+            }
+            Self::SlowClock => "the clock is off by no more than the lock tolerates",
             Self::HeadStopped => "the process in front has left the queue, and no waiter was woken",
             Self::RenewalsFailed => "one reply is lost, and the lock makes no other attempt",
             Self::ScriptLostAtTheEnd => {
@@ -244,10 +259,13 @@ mod tests {
             Excuse::SubscriptionStruck => (lingers([10, 14]), lingers([12, 14])),
             Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
             Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
-            Excuse::KeptForCaller => (kept_for_caller(false), kept_for_caller(true)),
+            Excuse::Reserved => (reserved(), own_place()),
             Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
             Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
             Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
+            Excuse::PauseAfterFault => (asks_late(4), asks_late(1)),
+            Excuse::PauseBeforePlace => (asks_behind(4), asks_behind(2)),
+            Excuse::SlowClock => (loses_its_place(-200_000), loses_its_place(-1_000)),
             Excuse::HeadStopped => {
                 let told = What::Info {
                     op: 2,
@@ -475,22 +493,24 @@ mod tests {
     }
 
     /// A call is refused while the server stores the name of its own process alone.
-    fn kept_for_caller(fair: bool) -> History {
-        let cause = Cause::Client(0);
-        let mut history = history(vec![
-            (1, waits(1, 0, 5)),
-            (
-                3,
-                What::Queue {
-                    node: 0,
-                    cause,
-                    waiting: vec![b"a".to_vec()],
-                },
-            ),
-            (6, refused(1)),
-        ]);
-        history.terms.fair = fair;
-        history
+    fn refused_beside(what: What) -> History {
+        history(vec![(1, waits(1, 0, 5)), (3, what), (6, refused(1))])
+    }
+
+    fn reserved() -> History {
+        refused_beside(What::Reserved {
+            node: 0,
+            cause: Cause::Client(0),
+            waiters: vec![b"a".to_vec()],
+        })
+    }
+
+    fn own_place() -> History {
+        refused_beside(What::Queue {
+            node: 0,
+            cause: Cause::Client(0),
+            waiting: vec![b"a".to_vec()],
+        })
     }
 
     fn unknown(op: u32) -> What {
@@ -545,6 +565,62 @@ mod tests {
             (13, granted(1, Some(22))),
         ]);
         (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+        history
+    }
+
+    /// The node answers again at `until`.
+    fn paused_until(until: u64) -> [(u64, What); 2] {
+        let fault = Fault::NodePause { node: 0 };
+        [(0, What::Strikes { fault }), (until, What::Heals { fault })]
+    }
+
+    /// A client calls at 5 for a lock that is free, and takes it at 8.
+    fn asks_late(until: u64) -> History {
+        let calls = [
+            (5, waits(1, 1, 50)),
+            (8, stores(1, "b", Some(20))),
+            (8, granted(1, Some(17))),
+        ];
+        let mut history = history(paused_until(until).into_iter().chain(calls).collect());
+        (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+        history.terms.retry = s(1);
+        history
+    }
+
+    /// A client calls at 5, another one at 6; the second one is granted the lock first.
+    fn asks_behind(until: u64) -> History {
+        let calls = [
+            (5, waits(1, 1, 50)),
+            (6, waits(2, 2, 50)),
+            (7, granted(2, Some(9))),
+            (9, granted(1, Some(17))),
+        ];
+        let mut history = history(paused_until(until).into_iter().chain(calls).collect());
+        (history.lease, history.terms.fair) = (s(12), true);
+        history
+    }
+
+    /// The clock of the first waiter is off. It loses its place in the queue to the second one, which is granted the lock first.
+    fn loses_its_place(ppm: i64) -> History {
+        let fault = Fault::Drift { host: 1, ppm };
+        let queue = |host, waiting: &[&str]| What::Queue {
+            node: 0,
+            cause: Cause::Client(host),
+            waiting: waiting.iter().map(|it| it.as_bytes().to_vec()).collect(),
+        };
+        let mut history = history(vec![
+            (0, What::Strikes { fault }),
+            (1, waits(1, 1, 50)),
+            (2, queue(1, &["b"])),
+            (3, waits(2, 2, 50)),
+            (4, queue(2, &["b", "c"])),
+            (6, queue(2, &["c"])),
+            (7, queue(1, &["c", "b"])),
+            (8, granted(2, Some(9))),
+            (12, granted(1, Some(17))),
+        ]);
+        history.terms.fair = true;
+        history.terms.drift_ppm = 10_000;
         history
     }
 

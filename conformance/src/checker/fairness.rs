@@ -6,10 +6,12 @@
 //! Owners that may share the lock are not judged against each other.
 //!
 //! Without faults, a waiter has a place after some round trips, whatever the queue shows. A client that calls only then
-//! must be granted the lock later.
+//! must be granted the lock later. If a fault that struck the waiter ended shortly before its call, the waiter may pause
+//! before it asks.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Moment, Operation, Outcome, Reading};
+use crate::history::{Call, Excuse, Moment, Operation, Outcome, Reading, What};
+use crate::scenario::Fault;
 use std::time::Duration;
 
 /// Round trips until a waiter has a place: to connect, to send a script that the server does not know yet, and to ask.
@@ -90,7 +92,8 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
     let waits = |it: &&Operation| matches!(it.call, Call::Acquire { .. }) && is_exclusive(it);
     let operations = history.operations().iter();
     let (first, winner) = operations.clone().filter(waits).find_map(|first| {
-        let since = first.asked.at;
+        let (host, since) = (first.actor.host, first.asked.at);
+        let asks = history.asks_from(Excuse::PauseBeforePlace, host, since);
         let winner = operations.clone().find(|it| {
             let won = it.call.acquires() && it.outcome == Outcome::Ok && it.actor != first.actor;
             let known = it.ended.at.saturating_add(history.terms.round_trips(1));
@@ -99,11 +102,9 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
                 false => is_exclusive(it),
             };
             won && makes_way
-                && since + takes_place < it.asked.at
+                && asks.saturating_add(takes_place) < it.asked.at
                 && known < first.ended.at
-                && history
-                    .fault_intervals()
-                    .calm(first.actor.host, since, known)
+                && history.fault_intervals().calm(host, since, known)
         })?;
         Some((first, winner))
     })?;
@@ -148,12 +149,45 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
         let only = only.filter(|it| span.from < it.ended);
         // The first place of a waiter counts: the waiter may have had to ask again.
         let Some(it) = only else { continue };
-        if !placed.iter().any(|other| other.it.op == it.op) {
-            let since = span.from;
-            placed.push(Placed { since, it });
+        let since = span.from;
+        match placed.iter_mut().find(|other| other.it.op == it.op) {
+            Some(before) if runs_slow(history, it.actor.host, before.since.at, since.at) => {
+                before.since = since;
+            }
+            Some(_) => {}
+            None => placed.push(Placed { since, it }),
         }
     }
     placed
+}
+
+/// True if the clock of a process ran slower than the lock tolerates at some time from `from` to `to`, so its place may have
+/// become stale.
+fn runs_slow(history: &Reading<'_>, host: u8, from: Duration, to: Duration) -> bool {
+    if !history.accepts(Excuse::SlowClock) {
+        return false;
+    }
+    let tolerated = i64::from(history.terms.drift_ppm);
+    let mut since = None;
+    let mut slow = history.entries.iter().map(|entry| {
+        let is_slow = |fault: &Fault| {
+            matches!(fault, Fault::Drift { host: of, ppm } if *of == host && *ppm < -tolerated)
+        };
+        let mut ended = since;
+        if let What::Strikes { fault } = &entry.what
+            && is_slow(fault)
+        {
+            since = since.or(Some(entry.at));
+            ended = since;
+        }
+        if let What::Heals { fault } = &entry.what
+            && is_slow(fault)
+        {
+            since = None;
+        }
+        ended.is_some_and(|begun| begun <= to && from <= entry.at)
+    });
+    slow.any(|it| it)
 }
 
 #[cfg(test)]

@@ -204,6 +204,7 @@ const fn disturbs(what: &What) -> bool {
         | What::Server { .. }
         | What::Resource { .. }
         | What::Queue { .. }
+        | What::Reserved { .. }
         | What::Remains { .. } => false,
     }
 }

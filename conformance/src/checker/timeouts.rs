@@ -6,8 +6,8 @@
 //! A call may end late only because of a request: one that is outstanding when its wait is over, and those that follow from
 //! it without a pause, or a request that failed shortly before and is perhaps tried again. A call that has nothing under way and ends later than that has slept too long.
 //!
-//! Time in which the caller itself did not run does not count, and where its clock ran at another rate
-//! nothing is said. The first call of a process may spend another request timeout on its connection.
+//! Time in which the caller itself did not run does not count, nor does time of a minimum hold in which the clock of its holder
+//! stood. Where this clock ran at another rate nothing is said. The first call of a process may spend another request timeout on its connection.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
@@ -33,7 +33,9 @@ impl Checker for Timeouts {
         let late = operations.iter().find_map(|it| {
             let wait = patience(it.call)? + hold_left(history, it);
             let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
-            if fault_intervals.any(&[FaultEffect::ClientClock], host, from, to) {
+            // A minimum hold is measured from the grant on.
+            let measured = hold(history, it).map_or(from, |hold| hold.from);
+            if fault_intervals.any(&[FaultEffect::ClientClock], host, measured, to) {
                 return None;
             }
             let took = (to - from).saturating_sub(fault_intervals.stopped_for(host, from, to));
@@ -112,19 +114,44 @@ const STEPS: u32 = 16;
 
 /// Rest of the minimum hold when a release is asked for. The release may wait for it.
 fn hold_left(history: &Reading<'_>, it: &Operation) -> Duration {
+    hold(history, it).map_or(Duration::ZERO, |hold| {
+        let stood =
+            history
+                .fault_intervals()
+                .clock_stood_for(it.actor.host, hold.from, it.asked.at);
+        (hold.from + hold.lasts + stood).saturating_sub(it.asked.at)
+    })
+}
+
+/// Minimum hold of a grant, by the clock of its holder.
+struct Hold {
+    from: Duration,
+    lasts: Duration,
+}
+
+/// Minimum hold of the grant that a release gives back; `None` if none is promised.
+fn hold(history: &Reading<'_>, it: &Operation) -> Option<Hold> {
+    let lasts = history.terms.longest_hold();
     let Call::Release { grant } = it.call else {
-        return Duration::ZERO;
+        return None;
     };
     let mut beliefs = history.beliefs().iter();
-    let held = beliefs.find(|belief| belief.grant == grant);
-    let free = held.map(|belief| belief.from.at + history.terms.longest_hold());
-    free.map_or(Duration::ZERO, |free| free.saturating_sub(it.asked.at))
+    let held = beliefs.find(|belief| belief.grant == grant && lasts > Duration::ZERO)?;
+    let from = held.from.at;
+    Some(Hold { from, lasts })
+}
+
+/// End of a wait by the clock of its process, which may have stood.
+fn over(history: &Reading<'_>, it: &Operation, wait: Duration, ended: Duration) -> Duration {
+    let (host, from) = (it.actor.host, it.asked.at);
+    let stood = history.fault_intervals().clock_stood_for(host, from, ended);
+    from + wait + stood
 }
 
 /// Whether a call took so long because one request followed the other, each in its time.
 fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
     let wait = patience(it.call).unwrap_or_default() + hold_left(history, it);
-    let over = it.asked.at + wait;
+    let over = over(history, it, wait, ended);
     let timeout = history.request_timeout();
     let busy = history.busy_until(it.actor.host, None, over, timeout, STEPS);
     ended <= busy + history.terms.round_trips(1)
@@ -140,7 +167,7 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     }
     let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
     let fault_intervals = history.fault_intervals();
-    let over = from + wait;
+    let over = over(history, it, wait, to);
     let bent = || fault_intervals.any(&[FaultEffect::ClientClock], host, from, to);
     if to <= over + history.terms.round_trips(1) || bent() {
         return None;
@@ -160,7 +187,8 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     };
     let busy = history.busy_until(host, None, over, patience, steps);
     let stopped = fault_intervals.stopped_for(host, from, to);
-    let allowed = busy.max(over) + history.terms.round_trips(1) + stopped;
+    let stood = fault_intervals.clock_stood_for(host, from, to);
+    let allowed = busy.max(over) + history.terms.round_trips(1) + stopped.saturating_sub(stood);
     (allowed < to).then(|| (to - from).saturating_sub(stopped))
 }
 
@@ -205,7 +233,7 @@ fn connected(history: &History, operations: &[Operation], late: &Operation) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::hand_made::*;
+    use crate::{checker::hand_made::*, scenario::Fault};
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         let mut history = history(entries);
@@ -308,6 +336,60 @@ mod tests {
         assert!(!passes(12, &[(5, 12)]));
         assert!(passes(6, &[(2, 3)]));
         assert!(passes(8, &[(1, 6), (7, 8)]), "the first one failed");
+    }
+
+    #[test]
+    fn a_wait_ends_by_the_clock_of_its_process() {
+        // The wait of 5 s ends at 9; then the call takes back what it began.
+        let passes = |end, asked: &[(u64, u64)]| {
+            let fault = Fault::Suspend { host: 0 };
+            let mut history = history(after_a_first_call(vec![
+                (1, waits(1, 0, 5)),
+                (3, What::Strikes { fault }),
+                (3, What::Pause { host: 0 }),
+                (6, What::Heals { fault }),
+                (6, What::Resume { host: 0 }),
+                (end, refused(1)),
+            ]));
+            (history.lease, history.terms.waits) = (s(18), true);
+            history.dials(0, 0, 0, None);
+            for &(sent, replied) in asked {
+                history.asks(0, sent, Some(sent), Some(replied));
+            }
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(9, &[(2, 3)]));
+        assert!(!passes(10, &[(2, 3)]));
+        assert!(passes(11, &[(2, 3), (9, 11)]));
+        assert!(!passes(12, &[(2, 3), (9, 11)]));
+    }
+
+    #[test]
+    fn a_hold_takes_longer_while_the_clock_of_its_holder_stands() {
+        // A request timeout of 2 s and a hold of 5 s; the process stops from 2 to 5.
+        let releases = |end, suspended: bool| {
+            let fault = Fault::Suspend { host: 0 };
+            let mut entries = vec![
+                (1, tries(1, 0)),
+                (1, granted(1, Some(12))),
+                (2, What::Pause { host: 0 }),
+                (5, What::Resume { host: 0 }),
+                (6, releases(2, 0, 1)),
+                (end, done(2)),
+            ];
+            if suspended {
+                entries.insert(2, (2, What::Strikes { fault }));
+                entries.insert(5, (5, What::Heals { fault }));
+            }
+            let mut history = history(after_a_first_call(entries));
+            (history.lease, history.terms.waits) = (s(12), true);
+            history.terms.hold = s(5);
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(releases(8, false));
+        assert!(!releases(9, false), "the hold was over");
+        assert!(releases(11, true));
+        assert!(!releases(12, true));
     }
 
     #[test]

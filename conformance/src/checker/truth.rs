@@ -4,7 +4,7 @@
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
-//! * "Contended" only if another grant stood, or others were queued, at some instant of the call. Of several nodes: unless
+//! * "Contended" only if another grant stood, others were queued, or the lock was reserved, at some instant of the call. Of several nodes: unless
 //!   one majority answered all the time and stored at most what this call put there.
 //! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
@@ -409,7 +409,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether others held the lock or were queued at some instant of the call.
+    /// Whether others held the lock, or were queued, or the lock was reserved, at some instant of the call.
     fn contended(&self, it: &Operation) -> bool {
         if matches!(self.0.kind, Kind::Admission(_) | Kind::Latch(_)) {
             return true;
@@ -435,16 +435,12 @@ impl Facts<'_> {
             let own = alone && span.owner == Some(host) && it.asked < span.from;
             !own && span.stood_within(it.asked, it.ended)
         };
-        // In a queue each waiter stores its own place. Without a queue it is the releasing holder that keeps the lock for the
-        // waiter that it has called, so a name of the caller itself explains a refusal too.
-        let own_place = self.0.terms.fair || self.0.terms.prefers_writers;
-        let queued =
-            |span: &TokenSpan<'_>| match own_place || !self.0.accepts(Excuse::KeptForCaller) {
-                true => anothers(span),
-                false => span.stood_within(it.asked, it.ended),
-            };
+        // A waiter stores its own place in a queue. A reservation is made by a release, also of the same process, and for
+        // another call than the one that is refused.
+        let reserved = |span: &TokenSpan<'_>| span.stood_within(it.asked, it.ended);
         self.0.tokens().spans.iter().any(anothers)
-            || self.0.queued().spans.iter().any(queued)
+            || self.0.queued().spans.iter().any(anothers)
+            || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)
     }
 

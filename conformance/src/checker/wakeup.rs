@@ -1,6 +1,7 @@
 //! P10, no lost wake-up: a lock that is free at the server does not stay free for longer than the lock promised while a
 //! live, reachable client waits for it.
 //!
+//! If a fault that struck the waiter ended shortly before its call, the waiter may pause before its first request.
 //! If a fault struck the waiter during its wait, its wake-up may be lost. Then the remaining TTL of the former holder
 //! is its bound. Time counts from when all faults are over and a request that a fault struck has timed out. If waiters
 //! are served in queue order, the bound also grows with each of the other waiters that a fault has struck.
@@ -221,7 +222,8 @@ fn woken_by(
         }
         true | false => None,
     };
-    let from = free.from.max(ahead.unwrap_or(Duration::ZERO));
+    let asks = history.asks_from(Excuse::PauseAfterFault, host, since);
+    let from = free.from.max(ahead.unwrap_or(Duration::ZERO)).max(asks);
     let last = fault_intervals.last_without_majority(host, since, to);
     let last = last.filter(|_| history.accepts(Excuse::WakeUpLost));
     last.map_or(from, |last| {

@@ -162,6 +162,7 @@ impl History {
                 | What::Heals { .. }
                 | What::Promoted { .. }
                 | What::Queue { .. }
+                | What::Reserved { .. }
                 | What::Remains { .. }
                 | What::Resource { .. }
                 | What::Server { .. } => {}

@@ -275,6 +275,16 @@ pub enum What {
         /// The tokens of the waiters, the next waiter first. Of a counter: the names of the admitted clients.
         waiting: Vec<Vec<u8>>,
     },
+    /// A node reserves the lock for other waiters than before: a release woke them, and other clients cannot acquire the lock
+    /// until they have asked or the reservation ends (double only).
+    Reserved {
+        /// The node.
+        node: u8,
+        /// The cause of the change.
+        cause: Cause,
+        /// The tokens of the waiters.
+        waiters: Vec<Vec<u8>>,
+    },
     /// All calls have returned, no client holds a grant, and no request is under way: what exists now was left behind (double
     /// only). It is recorded again when it changes.
     Remains {

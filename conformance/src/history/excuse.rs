@@ -15,6 +15,12 @@ pub enum Excuse {
     SplitVotes,
     /// The message that would have woken the waiter was lost.
     WakeUpLost,
+    /// The process of a waiter pauses after a fault before it sends its next request.
+    PauseAfterFault,
+    /// The same, for a waiter that has no place in a queue yet.
+    PauseBeforePlace,
+    /// The clock of a waiter ran slower than the lock tolerates.
+    SlowClock,
     /// A process in front of the waiter in the queue does not run.
     HeadStopped,
     /// Requests to extend a grant failed until there was no time for another one.
@@ -47,8 +53,8 @@ pub enum Excuse {
     InnerRelease,
     /// A call of the owner of a reentrant lock had no answer.
     ForgottenLevel,
-    /// A lock is kept for the waiter that was called.
-    KeptForCaller,
+    /// The lock is reserved for a waiter.
+    Reserved,
     /// A node did not answer the requests of the call.
     NodeUnheard,
     /// Few enough nodes forgot a grant.

@@ -20,6 +20,8 @@ pub enum FaultEffect {
     Messages,
     /// A client's monotonic clock ran at another rate.
     ClientClock,
+    /// A client's monotonic clock stood while the process was stopped.
+    SuspendedClock,
     /// A server's clock was changed, or the server lost data.
     ServerClock,
 }
@@ -197,9 +199,8 @@ impl Diary {
                     self.add(FaultEffect::ServerClock, host, node, from, arrived);
                 }
             }
-            Fault::Suspend { .. } | Fault::Drift { .. } => {
-                self.add(FaultEffect::ClientClock, host, node, from, to);
-            }
+            Fault::Drift { .. } => self.add(FaultEffect::ClientClock, host, node, from, to),
+            Fault::Suspend { .. } => self.add(FaultEffect::SuspendedClock, host, node, from, to),
             Fault::NodeClock { .. }
             | Fault::NodeDrift { .. }
             | Fault::NodeFreeze { .. }
@@ -318,6 +319,7 @@ impl FaultIntervals {
             FaultEffect::Stopped,
             FaultEffect::Messages,
             FaultEffect::ClientClock,
+            FaultEffect::SuspendedClock,
             FaultEffect::ServerClock,
         ];
         self.struck(&anything, host, from, to) == 0
@@ -347,7 +349,11 @@ impl FaultIntervals {
     pub fn calm(&self, host: u8, from: Duration, to: Duration) -> bool {
         self.heard(host, from, to)
             && !self.any(
-                &[FaultEffect::ClientClock, FaultEffect::ServerClock],
+                &[
+                    FaultEffect::ClientClock,
+                    FaultEffect::SuspendedClock,
+                    FaultEffect::ServerClock,
+                ],
                 host,
                 from,
                 to,
@@ -376,6 +382,7 @@ impl FaultIntervals {
             FaultEffect::Stopped,
             FaultEffect::Messages,
             FaultEffect::ClientClock,
+            FaultEffect::SuspendedClock,
             FaultEffect::ServerClock,
         ];
         // A time without a majority ends when one of its faults ends.
@@ -417,10 +424,20 @@ impl FaultIntervals {
     /// For how long a client process did not run in a span.
     #[must_use]
     pub fn stopped_for(&self, host: u8, from: Duration, to: Duration) -> Duration {
-        let pauses = self.spans.iter().filter(|span| {
-            span.what == FaultEffect::Stopped && span.concerns(host) && span.overlaps(from, to)
-        });
-        let lengths = pauses.map(|span| span.to.min(to).saturating_sub(span.from.max(from)));
+        self.lasted(FaultEffect::Stopped, host, from, to)
+    }
+
+    /// For how long the monotonic clock of a client process stood in a span.
+    #[must_use]
+    pub fn clock_stood_for(&self, host: u8, from: Duration, to: Duration) -> Duration {
+        self.lasted(FaultEffect::SuspendedClock, host, from, to)
+    }
+
+    fn lasted(&self, what: FaultEffect, host: u8, from: Duration, to: Duration) -> Duration {
+        let spans = self.spans.iter();
+        let spans =
+            spans.filter(|it| it.what == what && it.concerns(host) && it.overlaps(from, to));
+        let lengths = spans.map(|span| span.to.min(to).saturating_sub(span.from.max(from)));
         lengths.sum()
     }
 }

@@ -166,7 +166,10 @@ impl History {
         self.entries.retain(|entry| {
             !matches!(
                 entry.what,
-                What::Server { .. } | What::Queue { .. } | What::Remains { .. }
+                What::Server { .. }
+                    | What::Queue { .. }
+                    | What::Reserved { .. }
+                    | What::Remains { .. }
             )
         });
     }

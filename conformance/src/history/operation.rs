@@ -118,6 +118,7 @@ impl History {
                 | What::Promoted { .. }
                 | What::Server { .. }
                 | What::Queue { .. }
+                | What::Reserved { .. }
                 | What::Remains { .. }
                 | What::Resource { .. } => continue,
             };

@@ -4,7 +4,7 @@ use super::{
     Actor, Belief, Call, Excuse, FaultIntervals, History, Moment, OpId, Operation, TokenSpan,
     Tokens, What,
 };
-use std::{collections::BTreeMap, ops::Deref};
+use std::{collections::BTreeMap, ops::Deref, time::Duration};
 
 /// A history, with its operations, beliefs, stored tokens and fault intervals.
 pub struct Reading<'a> {
@@ -15,6 +15,7 @@ pub struct Reading<'a> {
     beliefs: Vec<Belief>,
     tokens: Tokens<'a>,
     queued: Tokens<'a>,
+    reserved: Tokens<'a>,
     fault_intervals: FaultIntervals,
     /// The excuse that the checkers do not accept; `None` if they accept all of them.
     off: Option<Excuse>,
@@ -42,7 +43,8 @@ impl<'a> Reading<'a> {
             operations: history.operations(),
             beliefs: history.beliefs(),
             tokens: history.tokens_with(named.clone()),
-            queued: history.queued_with(named),
+            queued: history.queued_with(named.clone()),
+            reserved: history.reserved_with(named),
             fault_intervals: history.fault_intervals(),
             off,
         }
@@ -96,6 +98,12 @@ impl<'a> Reading<'a> {
         &self.queued
     }
 
+    /// Spans in which a node reserved the lock for a waiter.
+    #[must_use]
+    pub const fn reserved(&self) -> &Tokens<'a> {
+        &self.reserved
+    }
+
     /// As [`History::fault_intervals`].
     #[must_use]
     pub const fn fault_intervals(&self) -> &FaultIntervals {
@@ -104,7 +112,7 @@ impl<'a> Reading<'a> {
 
     /// True if a node (each node for `None`) answered all requests of a client process on which a call depended. Also,
     /// no fault may have struck between the process and the node during the call. A connection that broke before the
-    /// call counts as a fault until the process has dialled again.
+    /// call counts as a fault until the process has dialled again, and so does a pause after a dial that failed.
     #[must_use]
     pub fn is_heard(&self, host: u8, node: Option<u8>, call: &Operation) -> bool {
         let (since, ended) = (self.depends_since(host, call.asked.at), call.ended.at);
@@ -119,8 +127,21 @@ impl<'a> Reading<'a> {
             });
             self.fault_intervals.heard_by(node, host, since, ended)
                 && !self.is_broken(host, node, call.asked.at)
+                && !self.pauses_before_dial(host, node, call.asked.at)
                 && !self.is_broken(host, node, ended)
                 && !requests.any(|it| self.failed(it) && it.error.as_deref() != Some("NOSCRIPT"))
+        })
+    }
+
+    /// Time from which a process that calls at `asked` sends its requests at once. After a fault that ended shortly before, it may
+    /// be in the pause before its next attempt; `excuse` says whether that counts.
+    #[must_use]
+    pub fn asks_from(&self, excuse: Excuse, host: u8, asked: Duration) -> Duration {
+        let since = asked.saturating_sub(self.recovery());
+        let last = self.fault_intervals.last(host, since, asked);
+        let last = last.filter(|_| self.accepts(excuse));
+        last.map_or(asked, |last| {
+            asked.max(last.saturating_add(self.recovery()))
         })
     }
 

@@ -112,6 +112,26 @@ impl History {
         })
     }
 
+    /// Returns true if the latest connection of a process to a node failed shortly before a time, so the process may be in the
+    /// pause before it dials again: the server answered its last request with an error, or not at all.
+    #[must_use]
+    pub fn pauses_before_dial(&self, host: u8, node: u8, at: Duration) -> bool {
+        let theirs = self.sessions.iter().enumerate();
+        let theirs = theirs
+            .filter(|(_, it)| it.host == host && it.node == node && it.dialled <= at)
+            .max_by_key(|(_, it)| it.dialled);
+        let Some((index, session)) = theirs else {
+            return false;
+        };
+        let Some(closed) = session.closed.filter(|&closed| closed <= at) else {
+            return false;
+        };
+        let mut requests = self.requests.iter().rev();
+        let last = requests.find(|it| it.session == index);
+        let failed = last.is_none_or(|it| self.failed(it));
+        failed && at <= closed.saturating_add(self.recovery())
+    }
+
     /// Returns the time at which a process received the reply of a request, or learned that the connection had ended. `None` if
     /// it did neither.
     #[must_use]
@@ -265,6 +285,27 @@ mod tests {
         assert!(broken(7));
         assert!(!broken(9));
         assert!(!history.is_broken(1, 0, s(7)));
+    }
+
+    #[test]
+    fn a_process_pauses_after_a_dial_that_failed() {
+        let pauses = |error: Option<&str>, dialled_again, at| {
+            let mut history = history(vec![]);
+            history.terms.retry = s(1);
+            history.dials(0, 0, 1, Some(2));
+            history.asks(0, 1, Some(1), Some(2));
+            history.requests[0].error = error.map(str::to_owned);
+            if dialled_again {
+                history.dials(0, 0, 3, None);
+            }
+            history.pauses_before_dial(0, 0, s(at))
+        };
+        let (refused, recovery) = (Some("LOADING"), 2);
+        assert!(pauses(refused, false, 2 + recovery));
+        assert!(!pauses(refused, false, 3 + recovery));
+        assert!(!pauses(refused, true, 4));
+        assert!(!pauses(None, false, 3), "its owner closed it");
+        assert!(!pauses(refused, false, 1), "it is open");
     }
 
     #[test]

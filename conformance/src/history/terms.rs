@@ -23,6 +23,8 @@ pub struct Terms {
     pub lease_spread: Duration,
     /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
     pub poll: Option<Duration>,
+    /// Difference of clock rates that the lock tolerates, in microseconds per second.
+    pub drift_ppm: u32,
     /// Longest pause between a failed request and the next attempt.
     pub retry: Duration,
     /// Longest time for which a waiter that stopped asking keeps its place in the queue.
@@ -60,6 +62,7 @@ impl Terms {
         linger: Duration::ZERO,
         lease_spread: Duration::ZERO,
         poll: None,
+        drift_ppm: 0,
         retry: Duration::ZERO,
         skip: Duration::ZERO,
         hold: Duration::ZERO,

@@ -117,20 +117,48 @@ impl History {
 
     /// As [`History::queued`], with the tokens that the subject named.
     pub(super) fn queued_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
-        let mut seen = SpanReader::default();
-        for (at, what) in self.iter() {
-            if let What::Queue {
+        self.waiters_with(named, |what| {
+            let What::Queue {
                 node,
                 cause,
                 waiting,
             } = what
-            {
-                let waiting = waiting.iter().map(|token| (&**token, None));
-                seen.see(*node, at, *cause, &waiting.collect::<Vec<_>>());
+            else {
+                return None;
+            };
+            Some((*node, *cause, waiting))
+        })
+    }
+
+    /// The spans in which the lock was reserved for waiters, by their tokens; they have no expiry.
+    pub(super) fn reserved_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
+        self.waiters_with(named, |what| {
+            let What::Reserved {
+                node,
+                cause,
+                waiters,
+            } = what
+            else {
+                return None;
+            };
+            Some((*node, *cause, waiters))
+        })
+    }
+
+    fn waiters_with<'a>(
+        &'a self,
+        named: BTreeMap<OpId, &'a Token>,
+        seen: impl Fn(&'a What) -> Option<(u8, Cause, &'a Vec<Vec<u8>>)>,
+    ) -> Tokens<'a> {
+        let mut reader = SpanReader::default();
+        for (at, what) in self.iter() {
+            if let Some((node, cause, waiters)) = seen(what) {
+                let shown = waiters.iter().map(|token| (&**token, None));
+                reader.see(node, at, cause, &shown.collect::<Vec<_>>());
             }
         }
         Tokens {
-            spans: seen.spans,
+            spans: reader.spans,
             several: matches!(self.topology, Topology::Nodes(2..)),
             named,
         }

@@ -195,6 +195,14 @@ fn notes(history: &History) -> Vec<Note> {
                 let text = format!("{} in the queue", waiting.len());
                 (Lane::Server, text, false)
             }
+            What::Reserved { waiters, .. } => {
+                let text = match waiters.len() {
+                    0 => "not reserved".to_owned(),
+                    1 => "reserved for a waiter".to_owned(),
+                    count => format!("reserved for {count} waiters"),
+                };
+                (Lane::Server, text, false)
+            }
             What::Remains {
                 keys,
                 subscriptions,

@@ -136,6 +136,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
             - promises.shortest_lease(scenario.lease()),
         wake,
         poll,
+        drift_ppm: promises.drift_ppm,
         retry: promises.retry,
         skip,
         answers: promises.answers,

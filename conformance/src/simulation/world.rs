@@ -79,6 +79,7 @@ struct Seen {
     stored: Vec<Holder>,
     anonymous: u32,
     queued: Vec<Vec<u8>>,
+    reserved: Vec<Vec<u8>>,
 }
 
 impl World {
@@ -185,6 +186,7 @@ impl World {
         let Observed {
             holders: stored,
             waiters: waiting,
+            reserved,
             anonymous,
         } = self.subject.observe(view, servers.key());
         if stored.is_empty() && anonymous == 0 {
@@ -203,6 +205,14 @@ impl World {
                 node,
                 cause,
                 waiting,
+            });
+        }
+        if last.reserved != reserved {
+            last.reserved.clone_from(&reserved);
+            self.recorder.record(What::Reserved {
+                node,
+                cause,
+                waiters: reserved,
             });
         }
         if last.stored != stored || last.anonymous != anonymous {

@@ -209,11 +209,14 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
-    /// Returns the lock's state on a node. By default [`stored`](Self::stored) and [`queued`](Self::queued).
+    /// Returns the lock's state on a node. By default [`stored`](Self::stored), [`queued`](Self::queued)
+    /// and [`reserved`](Self::reserved).
     /// If granting the lock changes nothing that this method returns, the suite skips the properties that
     /// need it.
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        Observed::from(self.stored(view, key)).waiting(self.queued(view, key))
+        Observed::from(self.stored(view, key))
+            .waiting(self.queued(view, key))
+            .reserving(self.reserved(view, key))
     }
 
     /// Tokens of the holders that a node stores, the short form of [`observe`](Self::observe). By default the string at the
@@ -225,6 +228,12 @@ pub trait Subject: Send + Sync + 'static {
     /// Tokens of the waiters in the queue of a node, the next waiter first, for locks that keep a queue. For counters that
     /// keep names: the names of the admitted clients.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let _ = (view, key);
+        Vec::new()
+    }
+
+    /// Tokens of the waiters for which a node reserves the lock, for locks whose release reserves it for the waiter that it wakes.
+    fn reserved(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let _ = (view, key);
         Vec::new()
     }

@@ -26,6 +26,9 @@ pub struct Observed {
     pub holders: Vec<Holder>,
     /// Tokens of the waiters in a queue, the next waiter first.
     pub waiters: Vec<Vec<u8>>,
+    /// Tokens of the waiters for which the lock is reserved: a release woke them, and other clients cannot acquire the lock
+    /// until they have asked or the reservation ends.
+    pub reserved: Vec<Vec<u8>>,
     /// Number of holders without a token, for locks that store only a count.
     pub anonymous: u32,
 }
@@ -136,11 +139,19 @@ impl Observed {
         self
     }
 
+    /// Sets the tokens of the waiters for which the lock is reserved.
+    #[must_use]
+    pub fn reserving(mut self, waiters: Vec<Vec<u8>>) -> Self {
+        self.reserved = waiters;
+        self
+    }
+
     /// Merges the state of another key into this one.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.holders.extend(other.holders);
         self.waiters.extend(other.waiters);
+        self.reserved.extend(other.reserved);
         self.anonymous = self.anonymous.saturating_add(other.anonymous);
         self
     }

@@ -157,7 +157,7 @@ impl Subject for Ours {
         held.filter(|it| !it.token.starts_with(b"?")).collect()
     }
 
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    fn reserved(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let kept = view.string(key).into_iter();
         kept.filter_map(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec))
             .collect()

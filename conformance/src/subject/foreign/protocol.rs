@@ -118,6 +118,9 @@ pub(super) struct Hello {
     /// Where the servers store its waiters.
     #[serde(default)]
     waiters: Vec<StoredAt>,
+    /// Where the servers store the waiters that the lock is reserved for.
+    #[serde(default)]
+    reserved: Vec<StoredAt>,
     /// Keys that may stay while no client uses the lock.
     #[serde(default)]
     keeps: Vec<String>,
@@ -143,7 +146,13 @@ const fn exact() -> u32 {
 impl Hello {
     /// Returns the keys of the lock's holders and waiters.
     pub(super) fn recipe(&self) -> Result<Recipe, String> {
-        Recipe::of(self.token_scope, &self.holders, &self.waiters, &self.keeps)
+        Recipe::of(
+            self.token_scope,
+            &self.holders,
+            &self.waiters,
+            &self.reserved,
+            &self.keeps,
+        )
     }
 
     /// Returns the promises of the lock.

@@ -77,6 +77,8 @@ pub(super) struct Recipe {
     /// By default the string at the key.
     holders: Vec<StoredAt>,
     waiters: Vec<StoredAt>,
+    /// Where the lock names the waiters that it is reserved for.
+    reserved: Vec<StoredAt>,
     keeps: Vec<String>,
 }
 
@@ -86,6 +88,7 @@ impl Recipe {
         scope: Scope,
         holders: &[StoredAt],
         waiters: &[StoredAt],
+        reserved: &[StoredAt],
         keeps: &[String],
     ) -> Result<Self, String> {
         for place in holders {
@@ -95,6 +98,7 @@ impl Recipe {
             scope,
             holders: holders.to_vec(),
             waiters: waiters.to_vec(),
+            reserved: reserved.to_vec(),
             keeps: keeps.to_vec(),
         })
     }
@@ -110,15 +114,13 @@ impl Recipe {
         }
         let holders = self.holders.iter().map(|place| place.holders(view, key));
         let holders = holders.fold(Observed::default(), Observed::and);
-        let queues = self.waiters.iter().flat_map(|place| {
-            let at = place.at(key);
-            match place.kind {
-                Type::String => tokens(Observed::string(view, &at)),
-                Type::Hash => tokens(place.holders(view, key)),
-                Type::Zset | Type::Set | Type::List | Type::Counter => Observed::queue(view, &at),
-            }
-        });
-        holders.waiting(queues.collect())
+        let named = |places: &[StoredAt]| {
+            let named = places.iter().flat_map(|place| place.waiters(view, key));
+            named.collect()
+        };
+        holders
+            .waiting(named(&self.waiters))
+            .reserving(named(&self.reserved))
     }
 
     /// True if a key may stay while no client uses the lock. `{key}` matches any text.
@@ -173,6 +175,15 @@ impl StoredAt {
                 self.key
             )),
             None => Ok(()),
+        }
+    }
+
+    fn waiters(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let at = self.at(key);
+        match self.kind {
+            Type::String => tokens(Observed::string(view, &at)),
+            Type::Hash => tokens(self.holders(view, key)),
+            Type::Zset | Type::Set | Type::List | Type::Counter => Observed::queue(view, &at),
         }
     }
 

@@ -85,6 +85,7 @@ struct Ours<L> {
     open: fn(&Client, &str) -> Result<L, LockError>,
     stored: fn(&dyn View, &str) -> Vec<Stored>,
     queued: fn(&dyn View, &str) -> Vec<Vec<u8>>,
+    reserved: fn(&dyn View, &str) -> Vec<Vec<u8>>,
 }
 
 impl<L> Ours<L> {
@@ -99,7 +100,8 @@ impl<L> Ours<L> {
             promises,
             open,
             stored: stored::at_the_key,
-            queued: stored::reserved_for,
+            queued: |_, _| Vec::new(),
+            reserved: stored::reserved_for,
         }
     }
 
@@ -118,6 +120,12 @@ impl<L> Ours<L> {
     /// Sets the function that reads the queue of waiters.
     const fn queueing(mut self, queued: fn(&dyn View, &str) -> Vec<Vec<u8>>) -> Self {
         self.queued = queued;
+        self
+    }
+
+    /// Sets the function that reads the waiters for which the lock is reserved.
+    const fn reserving(mut self, reserved: fn(&dyn View, &str) -> Vec<Vec<u8>>) -> Self {
+        self.reserved = reserved;
         self
     }
 }
@@ -238,6 +246,10 @@ impl<L: Takes> Subject for Ours<L> {
 
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         (self.queued)(view, key)
+    }
+
+    fn reserved(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        (self.reserved)(view, key)
     }
 
     /// Requires a time to live for counters of fencing tokens.

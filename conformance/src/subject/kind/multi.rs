@@ -86,7 +86,7 @@ pub(in crate::subject) fn multi() -> Box<dyn DynSubject> {
             lock.max_poll_interval(poll(client)).build()
         })
     });
-    boxed(lock.storing(tokens).queueing(reserved_for))
+    boxed(lock.storing(tokens).reserving(reserved_for))
 }
 
 pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
@@ -97,7 +97,7 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
             lock.max_poll_interval(poll(client)).build()
         })
     });
-    boxed(lock.storing(tokens).queueing(reserved_for).holding())
+    boxed(lock.storing(tokens).reserving(reserved_for).holding())
 }
 
 /// Returns the keys: the lock's own name, and one more for each task but the first.
