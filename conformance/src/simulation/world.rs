@@ -227,13 +227,52 @@ impl World {
         }
     }
 
-    /// Records the remains when no actor has operations left and no message is in flight.
+    /// Records the remains when no actor has operations left and no message is in flight. While a message is in flight, records
+    /// only that keys are gone.
     fn look_at_remains(&self, clients: &dyn Fn() -> usize) {
         let servers = &self.network.servers;
         let done = held(&self.busy).is_empty() && !held(&self.alive).is_empty();
-        if !done || !servers.observes() || !self.network.is_still() {
+        if !done || !servers.observes() {
             return;
         }
+        let mut last = held(&self.remains);
+        let remains = if self.network.is_still() {
+            self.remains(clients)
+        } else {
+            let Some(What::Remains {
+                keys,
+                endless,
+                subscriptions,
+                tasks,
+            }) = last.as_ref().filter(|last| has_keys(last))
+            else {
+                return;
+            };
+            let servers = 0..self.scenario.topology.servers();
+            let views: Vec<_> = servers
+                .filter_map(|node| self.network.servers.view(node))
+                .collect();
+            let now: BTreeSet<_> = views.iter().flat_map(|view| view.keys()).collect();
+            let still = |keys: &[Vec<u8>]| {
+                let still = keys.iter().filter(|key| now.contains(*key));
+                still.cloned().collect()
+            };
+            What::Remains {
+                keys: still(keys),
+                endless: still(endless),
+                subscriptions: *subscriptions,
+                tasks: *tasks,
+            }
+        };
+        if last.as_ref() != Some(&remains) {
+            self.recorder.record(remains.clone());
+            *last = Some(remains);
+        }
+    }
+
+    /// What exists now and may have been left behind.
+    fn remains(&self, clients: &dyn Fn() -> usize) -> What {
+        let servers = &self.network.servers;
         let (mut keys, mut endless) = (BTreeSet::new(), BTreeSet::new());
         let mut subscriptions = 0;
         for node in 0..self.scenario.topology.servers() {
@@ -260,16 +299,11 @@ impl World {
         let alive = held(&self.alive);
         let actors = self.scenario.actors().into_iter();
         let actors = actors.filter(|actor| alive.contains(&actor.host)).count();
-        let remains = What::Remains {
+        What::Remains {
             keys: keys.into_iter().collect(),
             endless: endless.into_iter().collect(),
             subscriptions,
             tasks: clients().saturating_sub(self.network.ends() + actors),
-        };
-        let mut last = held(&self.remains);
-        if last.as_ref() != Some(&remains) {
-            self.recorder.record(remains.clone());
-            *last = Some(remains);
         }
     }
 
@@ -321,4 +355,9 @@ fn clocks(scenario: &Scenario, host: u8) -> (HostClock, WallClock) {
     }
     drifts.extend(standstills);
     (HostClock::drifting(&drifts), wall)
+}
+
+/// True if keys were left behind.
+fn has_keys(remains: &What) -> bool {
+    matches!(remains, What::Remains { keys, .. } if !keys.is_empty())
 }
