@@ -103,8 +103,9 @@ impl Check {
         self
     }
 
-    /// Plays all scenarios with this lease, and all times in proportion. Otherwise each scenario draws its own lease. Choose the form,
-    /// [`plain`](Self::plain) or [`threads`](Self::threads), first. A saved scenario keeps its own lease.
+    /// Plays all scenarios with this lease, and all times in proportion. Otherwise each scenario draws its lease, from 100 ms to 10
+    /// minutes, and on their own its latency and its request timeout. Choose the form, [`plain`](Self::plain) or
+    /// [`threads`](Self::threads), first. A saved scenario keeps its own lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
         if self.backend.virtual_time() {
@@ -115,10 +116,10 @@ impl Check {
         self
     }
 
-    /// Draws the lease of each scenario, from 100 ms to 10 minutes, and on their own its latency and its request timeout. By default
-    /// leases are from 2 to 60 seconds, and all times in proportion. A lease that [`lease`](Self::lease) or the form fixes stays fixed.
-    pub fn drawn_times(mut self) -> Self {
-        self.timing = Timing::DrawnTimes;
+    /// Draws the lease of each scenario from 2 to 60 seconds, and puts all other times in proportion to it: for a lock that derives
+    /// its own timeouts from the lease. A lease that [`lease`](Self::lease) or the form fixes stays fixed.
+    pub fn proportional_times(mut self) -> Self {
+        self.timing = Timing::DrawnLease;
         self
     }
 

@@ -7,17 +7,17 @@ use std::{ops::Range, str::FromStr, time::Duration};
 /// The lease and the other times of generated scenarios.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Draw the lease of each scenario, from 100 ms to 10 minutes, and on their own its latency and its request timeout
-    /// [default: leases from 2 to 60 seconds, and all times in proportion].
+    /// Draw the lease of each scenario from 2 to 60 seconds, and put all other times in proportion to it [default: leases from
+    /// 100 ms to 10 minutes, and latency and request timeout drawn on their own].
     #[arg(long)]
-    drawn_times: bool,
+    proportional_times: bool,
 }
 
 impl Times {
     pub(super) const fn timing(self) -> Timing {
-        match self.drawn_times {
-            true => Timing::DrawnTimes,
-            false => Timing::DrawnLease,
+        match self.proportional_times {
+            true => Timing::DrawnLease,
+            false => Timing::DrawnTimes,
         }
     }
 }

@@ -46,12 +46,13 @@ const OPEN_TURNS: usize = 1;
 /// How scenarios get their lease and their other times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// Each scenario draws its lease, from 2 to 60 seconds and in odd milliseconds. All other times are in proportion to it: a
-    /// request waits for a sixth of the lease.
+    /// Each scenario draws its lease, from 100 ms to 10 minutes and in odd milliseconds, and on their own its latency and its
+    /// request timeout.
     #[default]
-    DrawnLease,
-    /// Each scenario draws its lease, from 100 ms to 10 minutes, and on their own its latency and its request timeout.
     DrawnTimes,
+    /// Each scenario draws its lease, from 2 to 60 seconds. All other times are in proportion to it: a request waits for a sixth
+    /// of the lease.
+    DrawnLease,
     /// All scenarios have this lease, in milliseconds, and all times in proportion to it.
     Lease(u64),
 }

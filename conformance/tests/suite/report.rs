@@ -241,7 +241,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     let has = |what: &str| forms.iter().any(|form| form.contains(what));
     assert_eq!(forms.len(), 4);
     assert!(
-        has("#[test]") && has("redouble-check replay -") && has("c1 "),
+        has("#[test]") && has("redouble-check replay -") && has(" s  c"),
         "{forms:?}"
     );
 
