@@ -75,14 +75,16 @@ impl DynSubject for Recorded {
     }
 }
 
-/// Returns the broken properties, and the number of spoiled runs.
-fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
-    let subject = Recorded {
+fn recorded(entries: &[(u64, What)], times: u32) -> Recorded {
+    Recorded {
         entries: entries.to_vec(),
         times,
         plays: AtomicU32::new(0),
-    };
-    let scenario = Scenario {
+    }
+}
+
+fn without_events() -> Scenario {
+    Scenario {
         seed: 0,
         lease_ms: 10_000,
         schedule: Schedule::Random,
@@ -90,7 +92,22 @@ fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
         timeout_ms: None,
         topology: Topology::ONE,
         events: vec![],
-    };
+    }
+}
+
+/// Two clients hold the lock at the same time.
+fn two_holders() -> [(u64, What); 4] {
+    [
+        (1, tries(1, 0)),
+        (1, granted(1, Some(30))),
+        (2, tries(2, 1)),
+        (2, granted(2, Some(31))),
+    ]
+}
+
+/// Returns the broken properties, and the number of spoiled runs.
+fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
+    let (subject, scenario) = (recorded(entries, times), without_events());
     let backend = WallClock::new(Double, 10_000);
     let played = certain(&subject, &backend, &scenario).unwrap();
     let judged = played.judged.unwrap();
@@ -115,13 +132,20 @@ fn a_timing_sensitive_finding_counts_only_if_every_run_shows_it() {
 
 #[test]
 fn two_holders_at_once_count_in_a_single_run() {
-    let both = [
-        (1, tries(1, 0)),
-        (1, granted(1, Some(30))),
-        (2, tries(2, 1)),
-        (2, granted(2, Some(31))),
-    ];
-    let (broken, spoiled) = accused_of(&both, 1);
+    let (broken, spoiled) = accused_of(&two_holders(), 1);
     assert!(broken.contains(&Property::Exclusion), "{broken:?}");
     assert_eq!(spoiled, 0);
+}
+
+#[test]
+fn a_counterexample_is_a_run_that_broke_the_property() {
+    let subject = recorded(&two_holders(), 1);
+    let judged = judge(&subject, &Double, &without_events()).unwrap();
+    let property = Property::Exclusion;
+    let example = minimal(&subject, &Double, property, 0, &without_events(), judged).unwrap();
+    assert!(
+        subject.plays.load(Ordering::Relaxed) > 1,
+        "it was played again"
+    );
+    assert!(example.judged.witness(property).is_some());
 }
