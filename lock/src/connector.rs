@@ -400,5 +400,41 @@ fn not_connected(error: RedisError) -> NodeError {
 
 fn refused(error: &RedisError) -> Option<NodeErrorKind> {
     let code = error.code()?.to_owned();
-    Some(NodeErrorKind::Refused { code })
+    // Redis 7.2 and later answer NOPERM if a script calls a command that its user may not run.
+    let detail = error.detail().unwrap_or_default();
+    Some(if detail.starts_with("ACL failure in script") {
+        NodeErrorKind::RaisedInScript { code }
+    } else {
+        NodeErrorKind::Refused { code }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(answer: &str) -> NodeError {
+        let value = redis::parse_redis_value(format!("-{answer}\r\n").as_bytes()).unwrap();
+        failed(value.extract_error().unwrap_err()).of_script()
+    }
+
+    #[test]
+    fn a_command_that_a_script_may_not_run_ends_it_halfway() {
+        let refused = "NOPERM User default has no permissions to run the 'evalsha' command";
+        assert!(!answered(refused).is_unknown());
+        let raised = [
+            // Redis 7.0 and before.
+            "ERR The user executing the script can't run this command or subcommand script: 5ca1e, on @user_script:1.",
+            // Redis 7.2 and later, Valkey.
+            "NOPERM ACL failure in script: User default has no permissions to run the 'time' command script: 5ca1e, on @user_script:1.",
+        ];
+        for raised in raised {
+            let error = answered(raised);
+            assert!(
+                matches!(error.kind(), NodeErrorKind::RaisedInScript { .. }),
+                "{error:?}"
+            );
+            assert!(error.is_unknown());
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! to themselves. It knows no lock.
 
 mod dial;
+mod dial_task;
 mod link;
 mod own_connection;
 mod subscription;
@@ -43,7 +44,7 @@ impl Node {
         let link = Arc::new(Link::new(endpoint, env, receivers, connect_timeout));
         Self {
             subscription: Arc::new(Subscription::new(&link)),
-            spare: Arc::default(),
+            spare: Arc::new(Spare::new(&link)),
             link,
             waiters,
             tracking,
@@ -56,6 +57,6 @@ impl Node {
 
     /// A connection for one acquisition.
     pub(crate) fn own_connection(&self) -> OwnConnection {
-        OwnConnection::new(&self.link, &self.spare)
+        OwnConnection::new(&self.spare)
     }
 }

@@ -3,7 +3,10 @@
 //! A connection is opened by one attempt at a time, in a task of its own. So neither the limit of the call that needs the
 //! connection nor its end cuts the attempt off, and all calls that need it wait for the same one.
 
-use super::dial::{Attempt, Dialling, Outcome};
+use super::{
+    dial::{Dialling, Outcome},
+    dial_task::{Dialler, dial},
+};
 use crate::{
     connection::{Connection, Receivers},
     environment::{Environment, within},
@@ -37,7 +40,7 @@ pub(crate) struct Link {
     receivers: Receivers,
     current: Mutex<Option<Arc<Connection>>>,
     dialling: Dialling,
-    connect_timeout: Duration,
+    pub(super) connect_timeout: Duration,
     /// For how long a connection may be silent before it is replaced, in microseconds. If it is 0, a reply that stays out is enough.
     silence_us: AtomicU64,
 }
@@ -233,16 +236,15 @@ impl Link {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Connection>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
     /// Waits for a new connection, at most until `until`.
     async fn connected(self: &Arc<Self>, until: Duration) -> Outcome {
-        let outcome = if self.endpoint.redials() {
-            let attempt = self.attempt()?;
-            within(&*self.env, until, attempt.outcome()).await
-        } else {
-            // It is there already.
-            within(&*self.env, until, self.given()).await
-        };
-        outcome.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))
+        if self.endpoint.redials() {
+            return dial(self, until).await;
+        }
+        // It is there already.
+        let given = within(&*self.env, until, self.given()).await;
+        given.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))
     }
 
     /// The user's own connection.
@@ -253,43 +255,27 @@ impl Link {
             None => self.adopt(self.endpoint.dial().await?),
         }
     }
-
-    /// The attempt that is under way; begins one if there is none. Soon after one that failed, returns its error.
-    fn attempt(self: &Arc<Self>) -> Result<Arc<Attempt>, NodeError> {
-        let (attempt, is_new) = self.dialling.attempt(self.env.now())?;
-        if is_new {
-            let task = DialTask(Arc::clone(self), Arc::clone(&attempt));
-            // Dropped, it ends the attempt.
-            let _ = self.env.spawn(Box::pin(task.run()));
-        }
-        Ok(attempt)
-    }
 }
 
-/// The task of an attempt to connect. Dropped before it is done, as when its runtime ends, it ends the attempt.
-struct DialTask(Arc<Link>, Arc<Attempt>);
-
-impl DialTask {
-    async fn run(self) {
-        let link = &self.0;
-        let limit = link.env.now().saturating_add(link.connect_timeout);
-        let dialled = within(&*link.env, limit, link.endpoint.dial()).await;
-        let dialled = dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)));
-        self.ends(dialled.and_then(|dialled| link.adopt(dialled)));
+impl Dialler for Link {
+    fn endpoint(&self) -> &dyn Endpoint {
+        &*self.endpoint
     }
 
-    fn ends(&self, outcome: Outcome) {
-        let env = &self.0.env;
-        let (now, random) = (env.now(), retry::draw(env.random()));
-        self.0.dialling.ends(&self.1, outcome, now, random);
+    fn env(&self) -> &Arc<dyn Environment> {
+        &self.env
     }
-}
 
-impl Drop for DialTask {
-    fn drop(&mut self) {
-        if !self.1.has_ended() {
-            self.ends(Err(NodeError::new(NodeErrorKind::Unreachable)));
-        }
+    fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    fn dialling(&self) -> &Dialling {
+        &self.dialling
+    }
+
+    fn take(&self, dialled: Dialled) -> Outcome {
+        self.adopt(dialled)
     }
 }
 

@@ -1,11 +1,16 @@
 //! Connections that one call at a time uses alone. WAIT blocks the connection that it is sent over, and counts only the writes of
 //! that connection. So a call that waits for replicas acquires the lock and sends WAIT over a connection that no other call uses.
 
-use super::link::Link;
+use super::{
+    dial::{Dialling, Outcome},
+    dial_task::{Dialler, dial},
+    link::Link,
+};
 use crate::{
     connection::Connection,
-    environment::within,
-    error::{NodeError, NodeErrorKind},
+    environment::Environment,
+    error::NodeError,
+    wire::{Dialled, Endpoint},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,26 +21,73 @@ use std::{
 const KEPT_MAX: usize = 8;
 
 /// Connections that no call uses at the moment.
-#[derive(Default)]
-pub(crate) struct Spare(Mutex<Vec<Arc<Connection>>>);
+pub(crate) struct Spare {
+    link: Arc<Link>,
+    connections: Mutex<Vec<Arc<Connection>>>,
+    dialling: Dialling,
+}
 
 impl Spare {
+    pub(super) fn new(link: &Arc<Link>) -> Self {
+        Self {
+            link: Arc::clone(link),
+            connections: Mutex::default(),
+            dialling: Dialling::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection on which no reply stayed out.
+    fn pop(&self) -> Option<Arc<Connection>> {
+        let mut connections = self.lock();
+        while let Some(connection) = connections.pop() {
+            if connection.is_sound() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+}
+
+impl Dialler for Spare {
+    fn endpoint(&self) -> &dyn Endpoint {
+        &*self.link.endpoint
+    }
+
+    fn env(&self) -> &Arc<dyn Environment> {
+        self.link.env()
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        self.link.connect_timeout
+    }
+
+    fn dialling(&self) -> &Dialling {
+        &self.dialling
+    }
+
+    /// Keeps it for the first call that looks for one.
+    fn take(&self, dialled: Dialled) -> Outcome {
+        let connection = self.link.opened(dialled)?;
+        self.lock().push(Arc::clone(&connection));
+        Ok(connection)
     }
 }
 
 /// A connection for one acquisition. Dropping it gives the connection back.
 pub(crate) struct OwnConnection {
-    link: Arc<Link>,
     spare: Arc<Spare>,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
 impl OwnConnection {
-    pub(super) fn new(link: &Arc<Link>, spare: &Arc<Spare>) -> Self {
+    pub(super) fn new(spare: &Arc<Spare>) -> Self {
         Self {
-            link: Arc::clone(link),
             spare: Arc::clone(spare),
             connection: Mutex::default(),
         }
@@ -43,28 +95,21 @@ impl OwnConnection {
 
     /// The connection; a new one if a reply stayed out on the last one. The user's own connection is the only one that there is.
     pub(crate) async fn connection(&self, until: Duration) -> Result<Arc<Connection>, NodeError> {
-        if !self.link.endpoint.redials() {
-            return self.link.connection(until).await;
+        let link = &self.spare.link;
+        if !link.endpoint.redials() {
+            return link.connection(until).await;
         }
-        let mut kept = self.lock().take();
+        let kept = self.lock().take();
+        let mut connection = kept.filter(|connection| connection.is_sound());
         loop {
-            match kept {
-                Some(connection) if connection.is_sound() => {
-                    *self.lock() = Some(Arc::clone(&connection));
-                    return Ok(connection);
-                }
-                Some(_) | None => {}
+            if let Some(connection) = connection.or_else(|| self.spare.pop()) {
+                *self.lock() = Some(Arc::clone(&connection));
+                return Ok(connection);
             }
-            kept = self.spare.lock().pop();
-            if kept.is_none() {
-                break;
-            }
+            // Another call may take the new connection first.
+            dial(&self.spare, until).await?;
+            connection = None;
         }
-        let dialled = within(&**self.link.env(), until, self.link.endpoint.dial()).await;
-        let dialled = dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))?;
-        let connection = self.link.opened(dialled)?;
-        *self.lock() = Some(Arc::clone(&connection));
-        Ok(connection)
     }
 
     /// Gives the connection back for other calls.

@@ -110,7 +110,10 @@ impl Subscription {
         if connection.hears() {
             return Ok(Some(connection));
         }
-        let dialled = within(&**self.link.env(), until, async {
+        // A slow server is reached all the same: the task, and no call, waits for the connection.
+        let now = self.link.env().now();
+        let limit = now.saturating_add(self.link.connect_timeout);
+        let dialled = within(&**self.link.env(), limit, async {
             let _turn = self.dialling.lock().await;
             if let Some(open) = self.open() {
                 return Ok(Some(open));

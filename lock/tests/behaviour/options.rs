@@ -1,14 +1,21 @@
 //! Options of a lock, on the double, in virtual time.
 
 use super::cancel::cancel_at;
-use super::rig::{InProcess, KEY, LEASE, Test, ask, keys, locks, pass, server};
+use super::rig::{InProcess, KEY, LEASE, REPLY_TIMEOUT, Test, ask, keys, locks, pass, server};
+use redis::RedisResult;
 use redouble::{
     Deployment, Lag,
     fault::{Disconnect, DropReply},
 };
-use redouble_lock::{Guard, LockError, LockManager, LossReason, Metrics, Redlock, Release};
+use redouble_lock::{
+    BoxFuture, Connected, Connector, Guard, LockError, LockManager, LossReason, Metrics, Redlock,
+    Release,
+};
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 use tokio::time::Instant;
@@ -57,12 +64,15 @@ async fn permits_and_readers_are_held_for_longer_than_their_lease() -> Test {
     pass(lease / 2).await;
     assert_eq!(permit.release().await, Release::Released);
     assert_eq!(reader.release().await, Release::Released);
-    let (permit, writer) = tokio::join!(permits.lock(), prices.write().lock());
-    let waited = begun.elapsed();
-    assert!(
-        waited >= hold && waited < hold + Duration::from_millis(10),
-        "{waited:?}"
-    );
+    let permit = async { (permits.lock().await, begun.elapsed()) };
+    let writer = async { (prices.write().lock().await, begun.elapsed()) };
+    let ((permit, of_permit), (writer, of_writer)) = tokio::join!(permit, writer);
+    for waited in [of_permit, of_writer] {
+        assert!(
+            waited >= hold && waited < hold + Duration::from_millis(10),
+            "{of_permit:?} {of_writer:?}"
+        );
+    }
     drop((permit?, writer?));
     Ok(())
 }
@@ -388,6 +398,45 @@ async fn waiting_for_replicas_holds_up_no_other_lock() -> Test {
     let error = LockError::NotReplicated { wanted, confirmed };
     assert_eq!(waits.await?, Err(error));
     assert!(!server.exists(KEY));
+    Ok(())
+}
+
+/// A server to which a connection takes long, longer than a call has time.
+struct Far(InProcess, Arc<AtomicU32>);
+
+impl Connector for Far {
+    type Connection = <InProcess as Connector>::Connection;
+
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
+        Box::pin(async {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            pass(REPLY_TIMEOUT * 2).await;
+            self.0.connect().await
+        })
+    }
+}
+
+// Each request for a connection of its own cut off the attempt to connect: such a server was never reached.
+#[tokio::test(start_paused = true)]
+async fn a_connection_for_the_wait_for_replicas_may_take_long() -> Test {
+    let (server, attempts) = (server().await, Arc::default());
+    let far = Far(InProcess(Arc::clone(&server)), Arc::clone(&attempts));
+    let locks = LockManager::builder(far).build();
+    let lock = locks.mutex(KEY).lease(LEASE).replicas(1).build()?;
+    let begun = Instant::now();
+    let error = lock.try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Redis(_)), "{error:?}");
+    assert_eq!(begun.elapsed(), REPLY_TIMEOUT);
+    pass(REPLY_TIMEOUT * 2).await;
+    let (wanted, confirmed) = (1, 0);
+    let not_replicated = LockError::NotReplicated { wanted, confirmed };
+    for _ in 0..2 {
+        assert_eq!(lock.try_lock().await.unwrap_err(), not_replicated);
+        // The release needs the connection for all other requests.
+        pass(REPLY_TIMEOUT * 4).await;
+    }
+    // One for the wait, and one for all other requests.
+    assert_eq!(attempts.load(Ordering::Relaxed), 2);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Commands that fail inside a script: no lock is left behind. On the double, whose users may not use all commands.
 
-use super::rig::{KEY, LEASE, Test, ask, locks, pass, server};
+use super::rig::{KEY, LEASE, Test, ask, keys, locks, pass, server};
 use redouble::Server;
-use redouble_lock::{LockError, NodeErrorKind};
+use redouble_lock::{LockError, LockManager, NodeErrorKind};
 use std::{sync::Arc, time::Duration};
 
 async fn forbid(server: &Arc<Server>, command: &str) {
@@ -17,10 +17,39 @@ fn is_raised(error: &LockError) -> bool {
     matches!(error.kind(), NodeErrorKind::RaisedInScript { code } if code == "ERR")
 }
 
-/// Writes of keys since that many entries of the history.
-fn writes(server: &Server, name: &str) -> usize {
-    let history = server.history().to_string();
-    history.lines().filter(|line| line.contains(name)).count()
+/// Asks for a lock of each kind whose script reads the server's clock.
+async fn ask_for_each_kind(locks: &LockManager) -> Result<[LockError; 6], LockError> {
+    let wait = Duration::from_secs(1);
+    let mutex = locks.mutex(KEY).fenced().lease(LEASE).build()?;
+    let fair = locks.fair_mutex(KEY).fenced().lease(LEASE).build()?;
+    let multi = locks.multi_key_mutex([KEY, "b"])?.fenced();
+    let multi = multi.lease(LEASE).build()?;
+    let fenced = locks.rw_lock(KEY).fenced().lease(LEASE).build()?;
+    let readers = locks.rw_lock(KEY).lease(LEASE).build()?;
+    let semaphore = locks.semaphore(KEY, 1).lease(LEASE).build()?;
+    Ok([
+        mutex.lock_timeout(wait).await.map(drop).unwrap_err(),
+        fair.lock_timeout(wait).await.map(drop).unwrap_err(),
+        multi.lock_timeout(wait).await.map(drop).unwrap_err(),
+        fenced
+            .write()
+            .lock_timeout(wait)
+            .await
+            .map(drop)
+            .unwrap_err(),
+        readers
+            .read()
+            .lock_timeout(wait)
+            .await
+            .map(drop)
+            .unwrap_err(),
+        semaphore
+            .permits(1)?
+            .lock_timeout(wait)
+            .await
+            .map(drop)
+            .unwrap_err(),
+    ])
 }
 
 // The lock was written before the server's clock was read: it stood for a lease.
@@ -28,70 +57,50 @@ fn writes(server: &Server, name: &str) -> usize {
 async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
     let server = server().await;
     forbid(&server, "time").await;
-    let locks = locks(&server);
-    let wait = Duration::from_secs(1);
-    let outcomes = [
-        locks
-            .mutex(KEY)
-            .fenced()
-            .lease(LEASE)
-            .build()?
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-        locks
-            .fair_mutex(KEY)
-            .fenced()
-            .lease(LEASE)
-            .build()?
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-        locks
-            .multi_key_mutex([KEY, "b"])?
-            .fenced()
-            .lease(LEASE)
-            .build()?
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-        locks
-            .rw_lock(KEY)
-            .fenced()
-            .lease(LEASE)
-            .build()?
-            .write()
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-        locks
-            .rw_lock(KEY)
-            .lease(LEASE)
-            .build()?
-            .read()
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-        locks
-            .semaphore(KEY, 1)
-            .lease(LEASE)
-            .build()?
-            .permits(1)?
-            .lock_timeout(wait)
-            .await
-            .map(drop),
-    ];
-    for outcome in outcomes {
-        assert!(
-            !server.exists(KEY) && !server.exists("b"),
-            "{}",
-            server.history()
-        );
-        let error = outcome.unwrap_err();
+    for error in ask_for_each_kind(&locks(&server)).await? {
         let is_known = matches!(&error, LockError::Redis(_) | LockError::Unknown(_));
         assert!(is_known, "{error:?}");
     }
-    assert_eq!(writes(&server, "SET coupon"), 0);
+    assert_eq!(keys(&server).await, [""; 0], "{}", server.history());
+    Ok(())
+}
+
+/// The release of such a lock cannot hide what the script has written: it may not delete anything.
+#[tokio::test(start_paused = true)]
+async fn a_script_reads_the_clock_before_it_writes() -> Test {
+    let server = server().await;
+    for command in ["time", "del", "zrem"] {
+        forbid(&server, command).await;
+    }
+    ask_for_each_kind(&locks(&server)).await?;
+    assert_eq!(keys(&server).await, [""; 0], "{}", server.history());
+    Ok(())
+}
+
+/// A lock whose last fencing token cannot be read is not taken.
+#[tokio::test(start_paused = true)]
+async fn a_script_mints_before_it_takes_the_lock() -> Test {
+    let server = server().await;
+    forbid(&server, "del").await;
+    for fence in ["{coupon:7}:fence", "{b}:fence"] {
+        ask::<i64>(&server, &["RPUSH", fence, "no number"]).await;
+    }
+    let locks = locks(&server);
+    let mutex = locks.mutex(KEY).fenced().build()?;
+    let fair = locks.fair_mutex(KEY).fenced().build()?;
+    let multi = locks.multi_key_mutex([KEY, "b"])?.fenced().build()?;
+    let read_write = locks.rw_lock(KEY).fenced().build()?;
+    let outcomes = [
+        mutex.try_lock().await.map(drop),
+        fair.try_lock().await.map(drop),
+        multi.try_lock().await.map(drop),
+        read_write.write().try_lock().await.map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(outcome.is_err());
+    }
+    assert!(!server.exists(KEY), "{}", server.history());
+    assert!(!server.exists("b"), "{}", server.history());
     Ok(())
 }
 

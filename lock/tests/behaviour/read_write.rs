@@ -184,6 +184,22 @@ async fn a_writer_that_gives_up_lets_readers_in_at_once() -> Test {
     Ok(())
 }
 
+// Readers made way for no longer than a lease, which was over before the writer asked again.
+#[tokio::test(start_paused = true)]
+async fn readers_make_way_for_a_writer_with_a_short_lease_all_the_time() -> Test {
+    let server = server().await;
+    let _reader = lock(&server, true).read().try_lock().await?;
+    let short = locks(&server).rw_lock(KEY).prefer_writers(true);
+    let short = short.lease(Duration::from_millis(50)).build()?;
+    let _writer = tokio::spawn(async move { short.write().lock().await.map(drop) });
+    for _ in 0..40 {
+        pass(Duration::from_millis(97)).await;
+        let error = lock(&server, true).read().try_lock().await.unwrap_err();
+        assert_eq!(error, LockError::Contended);
+    }
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_dies_while_it_waits_keeps_readers_out_for_a_short_time() -> Test {
     let server = server().await;
