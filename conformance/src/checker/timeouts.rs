@@ -141,17 +141,12 @@ fn hold(history: &Reading<'_>, it: &Operation) -> Option<Hold> {
     Some(Hold { from, lasts })
 }
 
-/// End of a wait by the clock of its process, which may have stood.
-fn over(history: &Reading<'_>, it: &Operation, wait: Duration, ended: Duration) -> Duration {
-    let (host, from) = (it.actor.host, it.asked.at);
-    let stood = history.fault_intervals().clock_stood_for(host, from, ended);
-    from + wait + stood
-}
-
 /// Whether a call took so long because one request followed the other, each in its time.
 fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
     let wait = patience(it.call).unwrap_or_default() + hold_left(history, it);
-    let over = over(history, it, wait, ended);
+    let host = it.actor.host;
+    let intervals = history.fault_intervals();
+    let over = intervals.wait_over(host, it.asked.at, wait);
     let timeout = history.request_timeout();
     let busy = history.busy_until(it.actor.host, None, over, timeout, STEPS);
     ended <= busy + history.terms.round_trips(1)
@@ -167,7 +162,7 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     }
     let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
     let fault_intervals = history.fault_intervals();
-    let over = over(history, it, wait, to);
+    let over = fault_intervals.wait_over(host, from, wait);
     let bent = || fault_intervals.any(&[FaultEffect::ClientClock], host, from, to);
     if to <= over + history.terms.round_trips(1) || bent() {
         return None;
@@ -187,7 +182,7 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     };
     let busy = history.busy_until(host, None, over, patience, steps);
     let stopped = fault_intervals.stopped_for(host, from, to);
-    let stood = fault_intervals.clock_stood_for(host, from, to);
+    let stood = over.saturating_sub(from + wait);
     let allowed = busy.max(over) + history.terms.round_trips(1) + stopped.saturating_sub(stood);
     (allowed < to).then(|| (to - from).saturating_sub(stopped))
 }

@@ -433,6 +433,21 @@ impl FaultIntervals {
         self.lasted(FaultEffect::SuspendedClock, host, from, to)
     }
 
+    /// End of a wait that began at `from`, by the monotonic clock of a client process. The clock may stand during the wait.
+    #[must_use]
+    pub fn wait_over(&self, host: u8, from: Duration, wait: Duration) -> Duration {
+        let mut stood: Vec<_> = self.spans.iter().collect();
+        stood.retain(|it| it.what == FaultEffect::SuspendedClock && it.concerns(host));
+        stood.sort_by_key(|span| span.from);
+        let mut over = from.saturating_add(wait);
+        for span in stood {
+            if span.from < over && from < span.to {
+                over = over.saturating_add(span.to.saturating_sub(span.from.max(from)));
+            }
+        }
+        over
+    }
+
     fn lasted(&self, what: FaultEffect, host: u8, from: Duration, to: Duration) -> Duration {
         let spans = self.spans.iter();
         let spans =
