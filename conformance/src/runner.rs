@@ -94,7 +94,7 @@ fn findings(history: &History) -> Vec<(Property, Finding)> {
 fn misconduct(run: &Run) -> Option<String> {
     if run.endless {
         Some(format!(
-            "after {} steps the tasks still woke each other",
+            "after {} steps the tasks still woke each other, and time stood still",
             run.steps
         ))
     } else if run.stray_tasks > 0 {

@@ -32,6 +32,8 @@ pub struct CleanUp;
 struct Look<'a> {
     at: Moment,
     keys: &'a [Vec<u8>],
+    /// The keys without an end among them.
+    endless: &'a [Vec<u8>],
     subscriptions: usize,
     tasks: usize,
 }
@@ -82,6 +84,7 @@ fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Du
     let due = due(history, at);
     let keys = !look.keys.is_empty() && !arrived_after_lease(history, look);
     let keys_due = keys.then(|| key_due(history, at, due)).flatten();
+    let keys_due = keys_due.map(|due| due.max(ended_by_itself(history, look)));
     let subscriptions_due = (look.subscriptions > 0).then(|| subscription_due(history, at, due));
     let tasks_due = (look.tasks > 0).then(|| {
         // A task that leaves nothing behind may end a little later, or look for a request that may land yet.
@@ -185,6 +188,7 @@ fn looks(history: &History) -> Vec<Look<'_>> {
             looks.push(Look {
                 at,
                 keys: if dead { endless } else { keys },
+                endless,
                 subscriptions: *subscriptions,
                 tasks: *tasks,
             });
@@ -267,6 +271,26 @@ fn arrived_after_lease(history: &Reading<'_>, look: &Look<'_>) -> bool {
     let mut standing = all.filter(|it| it.stood(look.at)).peekable();
     standing.peek().is_some()
         && standing.all(|span| lands_late(history, span) || history.arrived_after_lease(span))
+}
+
+/// Time by which the keys have ended by themselves that a request left beside the tokens of holders and waiters when it landed late, for
+/// instance the names of those that a release wakes: a lease after it landed, or when its waiter no longer counts as alive.
+fn ended_by_itself(history: &Reading<'_>, look: &Look<'_>) -> Duration {
+    let all = history.tokens().spans.iter().chain(&history.queued().spans);
+    let in_time = all
+        .filter(|it| it.stood(look.at))
+        .any(|it| !lands_late(history, it) && !history.arrived_after_lease(it));
+    if in_time || !look.endless.is_empty() || !history.accepts(Excuse::LateRequest) {
+        return look.at.at;
+    }
+    let late = history.requests.iter();
+    let late = late.filter(|it| history.fate(it) == Fate::Late);
+    let landed = late.filter_map(|it| it.executed.filter(|&at| at <= look.at.at));
+    let alive = history.longest_poll() + 2 * history.request_timeout();
+    let stays = history.lease.max(alive) + history.terms.timing_tolerance();
+    landed
+        .max()
+        .map_or(look.at.at, |at| at.saturating_add(stays))
 }
 
 /// Whether a token was put there by a request that landed when its connection had ended for its process.
@@ -499,6 +523,35 @@ mod tests {
         assert!(lands(6, false));
         assert!(!lands(7, false), "another request put it there");
         assert!(!lands(6, true), "the place in the queue was on time");
+    }
+
+    #[test]
+    fn what_a_late_request_left_beside_the_lock_ends_by_itself() {
+        let leaves = |endless: &[&str], landed, gone, queued: bool| {
+            let left = What::Remains {
+                keys: vec![b"lock:waiters".to_vec()],
+                endless: endless.iter().map(|key| key.as_bytes().to_vec()).collect(),
+                subscriptions: 0,
+                tasks: 0,
+            };
+            let mut entries = vec![(1, tries(1, 0))];
+            entries.extend(queued.then(|| (2, queue(0, &["a"]))));
+            entries.extend([(3, unknown(1)), (15, left), (gone, remains(&[], 0, 0))]);
+            let mut history = history(entries);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, Some(3));
+            history.asks(0, 2, Some(landed), None);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(leaves(&[], 8, 20, false));
+        assert!(!leaves(&[], 8, 21, false), "a lease ends before");
+        assert!(!leaves(&[], 3, 20, false), "it landed in time");
+        assert!(!leaves(&["lock:waiters"], 8, 20, false));
+        assert!(
+            !leaves(&[], 8, 20, true),
+            "the place in the queue was on time"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::ConnectionOfOneCall,
@@ -19,6 +19,7 @@ impl Excuse {
         Self::SlowClock,
         Self::HeadStopped,
         Self::RenewalsFailed,
+        Self::GrantedAtTheEnd,
         Self::ScriptLostAtTheEnd,
         Self::AcquiredAgain,
         Self::RequestsInARow,
@@ -49,9 +50,10 @@ impl Excuse {
             | Self::SplitVotes => Property::Liveness,
             Self::WakeUpLost | Self::PauseAfterFault | Self::HeadStopped => Property::WakeUp,
             Self::PauseBeforePlace | Self::SlowClock => Property::Fairness,
-            Self::RenewalsFailed | Self::ScriptLostAtTheEnd | Self::AcquiredAgain => {
-                Property::Renewal
-            }
+            Self::RenewalsFailed
+            | Self::GrantedAtTheEnd
+            | Self::ScriptLostAtTheEnd
+            | Self::AcquiredAgain => Property::Renewal,
             Self::RequestsInARow | Self::PlaceInQueue => Property::Cancellation,
             Self::RequestOutstanding | Self::OwnRequestHarmed | Self::FirstConnection => {
                 Property::Timeouts
@@ -129,6 +131,9 @@ impl Excuse {
             Self::RenewalsFailed => {
                 "requests to extend the grant failed until there was no time for another one"
             }
+            Self::GrantedAtTheEnd => {
+                "the client is told of the grant when there is no time for a request to extend it"
+            }
             Self::ScriptLostAtTheEnd => {
                 "the server lost the script when there was no time for another request"
             }
@@ -179,6 +184,7 @@ impl Excuse {
             Self::SlowClock => "the clock is off by no more than the lock tolerates",
             Self::HeadStopped => "the process in front has left the queue, and no waiter was woken",
             Self::RenewalsFailed => "one reply is lost, and the lock makes no other attempt",
+            Self::GrantedAtTheEnd => "a third of the lease is left",
             Self::ScriptLostAtTheEnd => {
                 "the script is lost early, and the lock reports the loss of the grant at once"
             }
@@ -277,6 +283,7 @@ mod tests {
                 )
             }
             Excuse::RenewalsFailed => (renewal_fails(40), renewal_fails(13)),
+            Excuse::GrantedAtTheEnd => (granted_late(11), granted_late(6)),
             Excuse::ScriptLostAtTheEnd => (without_script(25), without_script(12)),
             Excuse::RequestsInARow => (
                 cleans_up(&[(50, 52), (52, 54), (54, 56)]),
@@ -316,6 +323,19 @@ mod tests {
             (5, fenced(1, 13, 8)),
             (6, fenced(2, 13, 7)),
         ])
+    }
+
+    /// The lease of 10 s began at 2. The client is told of the grant at `at`.
+    fn granted_late(at: u64) -> History {
+        let mut history = history(vec![
+            (2, tries(1, 0)),
+            (2, stores(0, "a", Some(12))),
+            (at, granted(1, Some(12))),
+            (12, What::Lost { grant: 1 }),
+        ]);
+        (history.lease, history.terms.latency) = (s(10), std::time::Duration::from_millis(300));
+        history.terms.renews = true;
+        history
     }
 
     /// A connection breaks at 15. The process dials another one at 20, which it closes or not.

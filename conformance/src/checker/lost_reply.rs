@@ -3,6 +3,9 @@
 //! at most, and by one more if the client has to send the script to the server. A lock that mistakes its own token for
 //! that of another client waits for the end of the lease.
 //!
+//! On several nodes the tokens of the process keep the lock from it only where they stand on so many nodes that the others are no
+//! majority.
+//!
 //! The checker does not judge a request that is still in flight when its connection breaks, since it may arrive at any
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
 
@@ -14,7 +17,7 @@ use crate::{
     },
     scenario::{Lost, Topology},
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P14.
 pub struct LostReply;
@@ -170,7 +173,7 @@ fn trips(history: &History) -> Duration {
 
 /// Returns the time by which a retry should have had the lock, if the process's own token kept the lock from it.
 fn delayed(
-    history: &History,
+    history: &Reading<'_>,
     fault_intervals: &FaultIntervals,
     ghost: &TokenSpan<'_>,
     retry: &Operation,
@@ -180,16 +183,18 @@ fn delayed(
     let by = from.at + trips(history);
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
-    let stands = ghost.stood(Moment::at(by)) && ghost.from.at <= from.at;
-    let waits =
-        stands && by < retry.ended.at && fault_intervals.heard_everywhere(host, after_the_cut, by);
+    let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at);
+    let waits = ghost.from.at <= from.at
+        && stands(Moment::at(by))
+        && by < retry.ended.at
+        && fault_intervals.heard_everywhere(host, after_the_cut, by);
     // A call that does not wait is refused at once. If it began late enough, the lock must not refuse it.
     let late = cut.at + trips(history) <= retry.asked.at;
     let refused = matches!(
         retry.outcome,
         Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
     );
-    let turned_away = refused && late && ghost.stood(retry.asked) && ghost.stood(retry.ended);
+    let turned_away = refused && late && stands(retry.asked) && stands(retry.ended);
     let turned_away =
         turned_away && fault_intervals.heard_everywhere(host, after_the_cut, retry.ended.at);
     match (waits, turned_away) {
@@ -197,6 +202,18 @@ fn delayed(
         (false, true) => Some(retry.ended.at),
         (false, false) => None,
     }
+}
+
+/// True if tokens that the process of `ghost` put there before `from` stand on so many nodes that the others are no majority.
+fn keeps_out(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment, at: Moment) -> bool {
+    let Topology::Nodes(nodes @ 2..) = history.topology else {
+        return true;
+    };
+    let spans = history.tokens().spans.iter();
+    let own = spans.filter(|it| it.owner == ghost.owner && it.from.at <= from.at && it.stood(at));
+    let taken: BTreeSet<u8> = own.map(|it| it.node).collect();
+    let majority = usize::from(nodes) / 2 + 1;
+    usize::from(nodes) - taken.len() < majority
 }
 
 #[cfg(test)]
@@ -317,6 +334,25 @@ mod tests {
         };
         assert!(granted_at(9));
         assert!(!granted_at(10));
+    }
+
+    #[test]
+    fn on_several_nodes_tokens_on_a_few_keep_nobody_out() {
+        let next = |nodes: u8| {
+            let mut entries = vec![(1, tries(1, 0)), (3, cut()), (3, unknown(1))];
+            entries.extend((0..nodes).map(|node| {
+                let stored = stores_on(node, 0, "a", Some(30));
+                (2, stored)
+            }));
+            entries.extend([(20, tries(2, 0)), (21, refused(2))]);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.terms.latency = s(1);
+            history.topology = Topology::Nodes(5);
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(next(2));
+        assert!(!next(3));
     }
 
     #[test]

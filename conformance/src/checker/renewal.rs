@@ -234,6 +234,17 @@ impl Facts<'_> {
         })
     }
 
+    /// True if the client was told of a grant when there was no time for a request to extend it.
+    fn was_granted_at_the_end(&self, belief: &Belief) -> bool {
+        let deadline = self.0.iter().find_map(|(_, what)| match *what {
+            What::Ok { op, deadline, .. } if op == belief.grant => deadline,
+            _ => None,
+        });
+        let needed = self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
+        let needed = needed.min(self.0.lease / RENEWALS_PER_LEASE);
+        deadline.is_some_and(|end| end < belief.from.at + needed)
+    }
+
     /// A loss although nothing was wrong, or that one request would have averted.
     fn lost_for_nothing(&self, belief: &Belief) -> Option<(Moment, String)> {
         let lost = matches!(belief.end, End::Lost | End::Deadline);
@@ -249,7 +260,9 @@ impl Facts<'_> {
             );
             return Some((belief.to, what));
         }
-        let wrong = self.could_be_kept(belief, since);
+        let too_late =
+            self.0.accepts(Excuse::GrantedAtTheEnd) && self.was_granted_at_the_end(belief);
+        let wrong = !too_late && self.could_be_kept(belief, since);
         wrong.then(|| {
             let at = seconds(belief.to.at);
             let what = format!(

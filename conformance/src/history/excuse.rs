@@ -25,6 +25,8 @@ pub enum Excuse {
     HeadStopped,
     /// Requests to extend a grant failed until there was no time for another one.
     RenewalsFailed,
+    /// The grant came when there was no time for a request to extend it.
+    GrantedAtTheEnd,
     /// A script was lost when there was no time for another request.
     ScriptLostAtTheEnd,
     /// The owner of a reentrant lock acquires it again under the same token.

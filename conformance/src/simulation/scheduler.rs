@@ -76,8 +76,9 @@ pub(crate) enum Step<'a> {
     Still(&'a dyn Fn() -> usize),
 }
 
-/// Number of steps after which a run counts as endless.
-const STEPS_MAX: u64 = 1_000_000;
+/// Number of steps within one millisecond of true time after which a run counts as endless. The total has no bound: a lock may poll
+/// every few milliseconds during a lease of ten minutes. Timers fire on whole milliseconds.
+const STEPS_PER_MILLISECOND_MAX: u64 = 200_000;
 /// Steps between two polls of the reactor, which matter only for real sockets.
 const STEPS_PER_TURN: u32 = 128;
 
@@ -339,6 +340,8 @@ pub(crate) struct Scheduler {
     orders: Vec<Order>,
     spawned: BTreeMap<TaskOwner, u64>,
     steps: u64,
+    /// The current millisecond of true time, and the number of steps before it.
+    millisecond: (u64, u64),
 }
 
 /// The woken tasks, in an order drawn from the seed.
@@ -399,6 +402,7 @@ impl Scheduler {
             orders: Vec::new(),
             spawned: BTreeMap::new(),
             steps: 0,
+            millisecond: (0, 0),
         }
     }
 
@@ -459,7 +463,7 @@ impl Scheduler {
                 }
             };
             self.steps += 1;
-            if self.steps > STEPS_MAX {
+            if self.is_endless() {
                 return Rest::Over(self.over(true));
             }
             self.step(id, on_step);
@@ -467,9 +471,18 @@ impl Scheduler {
         Rest::Busy
     }
 
+    /// True if time stands still while the tasks wake each other.
+    const fn is_endless(&self) -> bool {
+        let (_, before) = self.millisecond;
+        self.steps - before > STEPS_PER_MILLISECOND_MAX
+    }
+
     /// Applies the changes that tasks and timers left in the shared state, and takes the next ready task.
     fn next(&mut self, cx: &Context<'_>) -> Next {
         let now = self.time.now_ms();
+        if now != self.millisecond.0 {
+            self.millisecond = (now, self.steps);
+        }
         loop {
             let mut orders = std::mem::take(&mut self.orders);
             {
@@ -718,6 +731,31 @@ mod tests {
         let time = TrueTime::start(true);
         let ran = Scheduler::new(spawner, 1, Schedule::Fifo, time).run_alone(|_| {});
         assert_eq!((ran.steps, ran.endless), (1, false));
+    }
+
+    #[test]
+    fn a_run_is_endless_if_its_tasks_do_not_let_time_pass() {
+        let polls = |pause: Duration, polls: u32| {
+            let (spawner, time) = (Spawner::new(), TrueTime::start(true));
+            let of_the_task = time.clone();
+            spawner.spawn(
+                TaskOwner::Server(1),
+                Box::pin(async move {
+                    for _ in 0..polls {
+                        match pause {
+                            Duration::ZERO => tokio::task::yield_now().await,
+                            pause => of_the_task.sleep_until(of_the_task.now() + pause).await,
+                        }
+                    }
+                }),
+            );
+            Scheduler::new(spawner, 1, Schedule::Random, time)
+                .run_alone(|_| ())
+                .endless
+        };
+        assert!(!polls(Duration::from_millis(1), 1_100_000));
+        assert!(!polls(Duration::ZERO, 1000));
+        assert!(polls(Duration::ZERO, 1_100_000));
     }
 
     #[test]
