@@ -11,7 +11,7 @@ end
 local now = now_ms()
 local mine = sweep(now)
 if not mine and redis.call('EXISTS', KEYS[3]) == 1 then
-  register(KEYS[4])
+  register(KEYS[4], now)
   return redis.call('PTTL', KEYS[3])
 end
 unregister(KEYS[4])

@@ -6,13 +6,13 @@
 -- Redis 3.2 or later.
 local now = now_ms()
 local mine = sweep(now)
-local spare = mine and 0 or tonumber(ARGV[5]) - taken() - tonumber(ARGV[6])
+local spare = mine and 0 or tonumber(ARGV[5]) - taken - weight
 if spare >= 0 then
   unregister(KEYS[2])
-  stay(now, math.max(mine or 0, now + tonumber(ARGV[2])))
+  stay(now, mine, math.max(mine or 0, now + tonumber(ARGV[2])))
   return redis.status_reply('OK')
 end
-register(KEYS[2])
+register(KEYS[2], now)
 -- Each holder has at least one permit, so that many of them are enough.
 local first = redis.call('ZRANGEBYSCORE', KEYS[1], '(0', '+inf', 'WITHSCORES', 'LIMIT', 0, -spare)
 for i = 1, #first, 2 do

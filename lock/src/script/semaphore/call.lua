@@ -4,7 +4,7 @@
 -- Wakes the waiters that the free permits are enough for, in their order. Looks at 32 of them at most.
 local function call_waiters(now)
   local waiting = redis.call('ZRANGE', KEYS[2], 0, 31, 'WITHSCORES')
-  local free = waiting[1] and tonumber(ARGV[5]) - taken()
+  local free = waiting[1] and tonumber(ARGV[5]) - taken
   for i = 1, #waiting, 2 do
     local name, wanted = waiting[i], tonumber(string.sub(waiting[i], 49))
     local alive = tonumber(waiting[i + 1]) >= now

@@ -7,5 +7,5 @@ local mine = sweep(now)
 if not mine then
   return 0
 end
-stay(now, math.max(mine, now + tonumber(ARGV[2])))
+stay(now, mine, math.max(mine, now + tonumber(ARGV[2])))
 return 1

@@ -8,12 +8,11 @@
 local now = now_ms()
 local mine = sweep(now)
 if mine and tonumber(ARGV[2]) > 0 then
-  stay(now, now + tonumber(ARGV[2]))
+  stay(now, mine, now + tonumber(ARGV[2]))
   return 1
 end
 if mine then
-  leave(me)
-  clear()
+  leave({me})
 end
 if mine or ARGV[3] ~= '' and redis.call('ZREM', KEYS[2], ARGV[3]) == 0 then
   call_waiters(now)

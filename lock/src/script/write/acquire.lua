@@ -22,7 +22,7 @@ if holder or last then
   if tonumber(ARGV[5]) > 0 and (not waits or waits == ARGV[1]) then
     redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[5])
   end
-  register(KEYS[4])
+  register(KEYS[4], now)
   return holder and redis.call('PTTL', KEYS[1]) or last - now
 end
 local reply = mint(5, tonumber(ARGV[6]), false)
