@@ -236,9 +236,11 @@ impl Facts<'_> {
 
     /// True if the client was told of a grant when there was no time for a request to extend it.
     fn was_granted_at_the_end(&self, belief: &Belief) -> bool {
-        let deadline = self.0.iter().find_map(|(_, what)| match *what {
-            What::Ok { op, deadline, .. } if op == belief.grant => deadline,
-            _ => None,
+        let deadline = self.0.iter().find_map(|(_, what)| {
+            let What::Ok { op, deadline, .. } = *what else {
+                return None;
+            };
+            deadline.filter(|_| op == belief.grant)
         });
         let needed = self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
         let needed = needed.min(self.0.lease / RENEWALS_PER_LEASE);
