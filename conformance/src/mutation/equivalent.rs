@@ -163,7 +163,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     same("", "elseif tonumber(ARGV[2]) > 0 then", "`1` for `0`", A_MS),
     same(
         "",
-        "if redis.call('PTTL', KEYS[1]) < deadline - now then",
+        "if is_first or redis.call('PTTL', KEYS[1]) < deadline - now then",
         "`<=` for `<`",
         SAME_END,
     ),
