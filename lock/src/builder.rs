@@ -52,7 +52,7 @@ impl<K> LockBuilder<K> {
     /// Sets for how long a grant lasts unless it is extended. Default: 30 s, or the
     /// [`default_lease`](crate::LockManagerBuilder::default_lease) of the manager.
     ///
-    /// A fraction of a millisecond is cut off. What is left after drift and safety margin must be at least
+    /// A fraction of a millisecond is cut off. The rest after drift and safety margin must be at least
     /// 1 ms, and the lease at most ten years; otherwise [`build`](Self::build) fails with
     /// [`LockError::InvalidLease`](crate::LockError::InvalidLease).
     pub fn lease(mut self, lease: Duration) -> Self {

@@ -33,7 +33,7 @@ impl Cleanup {
         self.acquisition.let_go();
     }
 
-    /// The task that sees to what is left.
+    /// The task that removes leftover keys.
     fn release(&self) -> BoxFuture<'static, ()> {
         let acquisition = Arc::clone(&self.acquisition);
         let until = self.env.now().saturating_add(acquisition.longest_lease());

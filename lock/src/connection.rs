@@ -42,7 +42,7 @@ pub(crate) struct Connection {
 /// Whether a connection brings messages.
 struct Hearing {
     hears: AtomicBool,
-    /// Whether the node was told to push changes of what is read here.
+    /// True if the node pushes changes of the keys that this connection reads.
     tracks: AtomicBool,
     /// Raised when the node may have forgotten the subscriptions of this connection.
     interruptions: Signal,

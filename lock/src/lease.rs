@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The longest lease: far longer than any sensible one, far from any overflow.
 pub(crate) const MAX_LEASE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// A lease that was checked: what Redis is told, and what the holder may believe.
+/// A valid lease: the time to live that Redis gets, and the time for which the holder may rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease {
     ttl_ms: u64,
@@ -33,7 +33,7 @@ impl Lease {
     };
 
     /// Checks a lease. Redis counts in whole milliseconds; a fraction is cut off, so that the key
-    /// never outlives what was asked for.
+    /// never outlives the requested lease.
     pub(crate) fn new(
         lease: Duration,
         drift_ppm: u32,
@@ -56,7 +56,7 @@ impl Lease {
         }
     }
 
-    /// What is left of it after some time; nothing if that is less than a millisecond.
+    /// Returns the rest of the lease after some time; `None` if that is less than a millisecond.
     pub(crate) fn rest(self, elapsed: Duration) -> Option<Self> {
         let left = self.ttl().checked_sub(elapsed)?;
         let ttl_ms = u64::try_from(left.as_millis()).ok().filter(|&ms| ms > 0)?;

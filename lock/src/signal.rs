@@ -26,7 +26,7 @@ impl Signal {
     /// Cancel safety: nothing is lost.
     pub(crate) async fn after(&self, count: u64) {
         loop {
-            // It is told of all that is raised from here on, also before it is polled.
+            // It receives every signal that is raised from here on, also before it is polled.
             let told = self.listeners.notified();
             if self.count() > count {
                 return;

@@ -44,7 +44,7 @@ fn kept(history: &Reading<'_>, places: usize) -> Option<Witness> {
         };
         let (names, since) = (waiting.len(), seconds(at.at));
         let message = format!(
-            "at {since} a server had {names} names of those who are in, {places} being all that may"
+            "at {since} a server stored the names of {names} admitted clients (at most {places})"
         );
         (names > places).then(|| witness(at, message))
     })
@@ -175,14 +175,14 @@ fn forgotten(asked: &[Asked], anew: impl Fn(&Asked, &Asked) -> bool) -> Option<W
     let (first, again) = pairs.find(|(first, again)| !anew(first, again))?;
     let at = seconds(again.to.at);
     let told = |told| match told {
-        Told::In(Some(place)) => format!("in as number {place}"),
-        Told::In(None) => "in".to_owned(),
-        Told::Out | Told::Nothing => "out".to_owned(),
+        Told::In(Some(place)) => format!("admitted as number {place}"),
+        Told::In(None) => "admitted".to_owned(),
+        Told::Out | Told::Nothing => "refused".to_owned(),
     };
     Some(witness(
         again.to,
         format!(
-            "who was told to be {} was told at {at} to be {}",
+            "a client that was told \"{}\" was told \"{}\" when it asked again, at {at}",
             told(first.told),
             told(again.told)
         ),
@@ -304,11 +304,15 @@ mod tests {
         assert_eq!(asked(unsure(2)), None);
         assert_eq!(
             asked(placed(2, 2)).as_deref(),
-            Some("who was told to be in as number 1 was told at 2.000 s to be in as number 2")
+            Some(
+                "a client that was told \"admitted as number 1\" was told \"admitted as number 2\" when it asked again, at 2.000 s"
+            )
         );
         assert_eq!(
             asked(refused(2)).as_deref(),
-            Some("who was told to be in as number 1 was told at 2.000 s to be out")
+            Some(
+                "a client that was told \"admitted as number 1\" was told \"refused\" when it asked again, at 2.000 s"
+            )
         );
         // A refused client may ask again, and does not count as another client.
         let out = |again: What| {
@@ -358,7 +362,7 @@ mod tests {
         assert_eq!(keeps(&["a", "b"]), None);
         assert_eq!(
             keeps(&["a", "b", "c"]).as_deref(),
-            Some("at 1.000 s a server had 3 names of those who are in, 2 being all that may")
+            Some("at 1.000 s a server stored the names of 3 admitted clients (at most 2)")
         );
     }
 

@@ -248,7 +248,7 @@ mod tests {
 
     /// Seed 18590 of `fenced-redlock` under `node-pause`: a try that was given up, carried out after 37 s.
     #[test]
-    fn what_one_of_several_nodes_carries_out_after_a_lease_is_nobodys() {
+    fn what_one_of_several_nodes_executes_after_a_lease_is_no_leftover() {
         let dropped = |silent_until, nodes| {
             let (fault, call) = (Fault::NodePause { node: 0 }, Call::Drop { grant: 1 });
             let actor = crate::history::Actor::on(0);
@@ -339,7 +339,7 @@ mod tests {
         assert!(!given_back(release, cancelled(2), 10, false));
         assert!(given_back(dropped, done(2), 9, false));
         assert!(!given_back(dropped, done(2), 10, false));
-        // Who saw it through hears what came of it.
+        // A call that was not cancelled returns its result.
         assert!(given_back(release, done(2), 10, false));
     }
 

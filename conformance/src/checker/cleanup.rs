@@ -1,12 +1,10 @@
-//! P15, clean-up: as soon as all calls have returned and all bytes have arrived nothing is left, long
-//! before a lease could have seen to it: no keys, no subscriptions, no tasks. Counters of fencing tokens
-//! may stay.
+//! P15, clean-up: as soon as all calls have returned and all messages have arrived, no keys, subscriptions or tasks remain. Clients
+//! remove them; they do not wait for a lease to end. Counters of fencing tokens may stay.
 //!
-//! Where something was wrong for a client shortly before, two request timeouts are given for it to be
-//! made good, from when the client could notice it. What a dead process left behind is its lease's business if it has an end,
-//! and so is a request that lands when its connection has ended, or more than a lease after it was sent. A task that leaves
-//! nothing behind may go on for a request timeout, or look for such a request for a lease. But the client that takes the lock next,
-//! and was not hindered, clears away what is over.
+//! After a fault, a client has two request timeouts to clean up, from when it could notice the fault. The lease removes the keys of
+//! a dead process if they expire. It also removes the keys of a request that lands after its connection has ended, or more than a
+//! lease after it was sent. A task that leaves nothing behind may go on for a request timeout, or look for such a request for a
+//! lease. The next client that takes the lock, if no fault hinders it, removes expired tokens.
 //!
 //! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!
@@ -28,7 +26,7 @@ const DRIFT: u32 = 50;
 /// Judges P15.
 pub struct CleanUp;
 
-/// What was left behind from a moment on.
+/// Keys, subscriptions and tasks that remain from a moment on.
 struct Look<'a> {
     at: Moment,
     keys: &'a [Vec<u8>],
@@ -49,7 +47,7 @@ impl Checker for CleanUp {
         }
         let looks = looks(history);
         if looks.is_empty() {
-            return Finding::Unknown("there was no moment at which nobody used the lock");
+            return Finding::Unknown("the lock was in use at every moment");
         }
         let left = looks.iter().find_map(|look| {
             let until = lasts(history, look.at);
@@ -66,7 +64,7 @@ impl Checker for CleanUp {
             until: Some(until),
             grants: vec![],
             message: format!(
-                "at {} nobody uses the lock and nothing is under way, but there are left: keys [{}], \
+                "at {} no client uses the lock and no message is in flight, but these remain: keys [{}], \
                  {} subscriptions, {} tasks",
                 seconds(due),
                 keys.join(", "),
@@ -133,8 +131,8 @@ fn key_due(history: &Reading<'_>, at: Duration, due: Duration) -> Option<Duratio
     (!late).then_some(due)
 }
 
-/// A token whose time was over when somebody else took the lock, and which was left where it was: where the key lives as
-/// long as anybody uses it, such tokens would become ever more.
+/// Counterexample: a client took the lock and left an expired token of another client stored. Such tokens would add up as long as
+/// clients use the key.
 fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
     let mut before: BTreeMap<u8, &[Holder]> = BTreeMap::new();
     history.iter().find_map(|(at, what)| {
@@ -197,7 +195,7 @@ fn looks(history: &History) -> Vec<Look<'_>> {
     looks
 }
 
-/// Somebody who is in the queue and should not be.
+/// Counterexample: a dead client or the holder is still queued.
 fn in_the_queue(history: &Reading<'_>) -> Option<Witness> {
     if !history.terms.fair {
         return None;
@@ -220,7 +218,7 @@ fn in_the_queue(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
-/// When somebody got a place in a queue in which there was one who had died long before, and who that was.
+/// Returns when a client joined a queue that still held a client that had died long before, and that dead client.
 fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     let (queued, fault_intervals) = (history.queued(), history.fault_intervals());
     // What had been sent when its process died has arrived. A waiter that stopped asking counts as alive for some time.
@@ -244,7 +242,7 @@ fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     })
 }
 
-/// When somebody was told of a grant while it was in the queue, and who that was.
+/// Returns when a client learned of its grant while it was still queued, and that client.
 fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     let (tokens, queued) = (history.tokens(), history.queued());
     history.beliefs().iter().find_map(|belief| {
@@ -261,8 +259,7 @@ fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     })
 }
 
-/// Whether all that stands was put there by requests that landed when their connection was gone, or may have been put there by
-/// requests that were held up for more than a lease.
+/// True if requests stored all that remains after their connection had ended, or may have been delayed for more than a lease.
 fn arrived_after_lease(history: &Reading<'_>, look: &Look<'_>) -> bool {
     if !history.accepts(Excuse::LateRequest) {
         return false;
@@ -273,8 +270,8 @@ fn arrived_after_lease(history: &Reading<'_>, look: &Look<'_>) -> bool {
         && standing.all(|span| lands_late(history, span) || history.arrived_after_lease(span))
 }
 
-/// Time by which the keys have ended by themselves that a request left beside the tokens of holders and waiters when it landed late, for
-/// instance the names of those that a release wakes: a lease after it landed, or when its waiter no longer counts as alive.
+/// Returns the time by which the keys have expired that a late request left beside the tokens of holders and waiters, for instance
+/// the names of the waiters that a release wakes: a lease after the request landed, or when its waiter no longer counts as alive.
 fn ended_by_itself(history: &Reading<'_>, look: &Look<'_>) -> Duration {
     let all = history.tokens().spans.iter().chain(&history.queued().spans);
     let in_time = all
@@ -293,7 +290,7 @@ fn ended_by_itself(history: &Reading<'_>, look: &Look<'_>) -> Duration {
         .map_or(look.at.at, |at| at.saturating_add(stays))
 }
 
-/// Whether a token was put there by a request that landed when its connection had ended for its process.
+/// True if a request stored the token after the connection had ended for its process.
 fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
     history.requests.iter().any(|it| {
         let session = history.session(it);
@@ -302,8 +299,8 @@ fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
     })
 }
 
-/// Until when a process may look for requests that had no answer by then: for a lease from when it knew that they would have
-/// none.
+/// Returns the time until which a process may look for its unanswered requests: a lease after it learned that they stay
+/// unanswered.
 fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Search) {
         return at;
@@ -326,8 +323,8 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     known.max(at)
 }
 
-/// Until when a task may clean up that sends one request after the other, each at most a pause after the reply to the one
-/// before: for a lease at most.
+/// Returns the time until which a task may clean up that sends one request after the other, each at most a pause after the reply
+/// to the one before: a lease at most.
 fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Sweep) {
         return at;
@@ -610,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_it_clears_away_what_is_over() {
+    fn a_client_that_takes_the_lock_removes_expired_tokens() {
         let server = |host, tokens: &[(&str, u64)]| What::Server {
             node: 0,
             cause: Cause::Client(host),
@@ -638,7 +635,7 @@ mod tests {
             first(),
             (8, server(1, &[("a", 9), ("b", 20)]))
         ]));
-        // Nobody has taken it.
+        // No client has taken it.
         assert!(passes(vec![first(), (10, server(1, &[("a", 9)]))]));
         let fault = Fault::NodeDrift { node: 0, ppm: 500 };
         assert!(passes(vec![
@@ -745,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_make_room_for_whoever_comes_next() {
+    fn a_dead_waiter_makes_room_for_the_next_client() {
         let next = |at, more: Vec<(u64, What)>, waiting: &[&str]| {
             let begin = vec![
                 (1, waits(1, 0, 60)),
@@ -799,7 +796,7 @@ mod tests {
 
     /// Seed 5839 of `fair` under `cut`: a request of another task of the process, executed late, took a place.
     #[test]
-    fn a_place_of_another_task_accuses_nobody() {
+    fn a_place_of_another_task_is_no_violation() {
         assert!(in_order(vec![
             (1, waits(1, 0, 60)),
             (1, waits(2, 0, 60)),

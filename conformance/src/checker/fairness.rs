@@ -47,7 +47,7 @@ impl Checker for Fairness {
         let placed = placed(history, history.operations());
         let fault_intervals = history.fault_intervals();
         if placed.is_empty() {
-            return Finding::Unknown("nobody was queued");
+            return Finding::Unknown("no client was queued");
         }
         let overtaken = placed.iter().find_map(|first| {
             let later = placed.iter().filter(|other| first.since < other.since);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_held_to_an_order_that_was_not_promised() {
+    fn an_order_that_was_not_promised_is_not_judged() {
         let finding = Fairness.check(&history(vec![(1, waits(1, 0, 60))]));
         assert!(matches!(finding, Finding::Unknown(_)));
     }

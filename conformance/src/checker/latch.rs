@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_of_zero_too_early_is_a_witness() {
+    fn a_waiter_that_returns_before_zero_is_a_witness() {
         let early = |first: What, end: What| {
             broken(vec![
                 (0, counts(1)),

@@ -90,14 +90,14 @@ impl Checker for Liveness {
                 until: None,
                 grants: vec![],
                 message: format!(
-                    "from {} on nothing was wrong for {}, one of {waiters} who wanted the lock, and it \
+                    "from {} on no fault concerned {}, one of {waiters} clients that asked for the lock, but it \
                      was not granted within {}",
                     seconds(from),
                     waiter.actor,
                     seconds(bound)
                 ),
             }),
-            None if patient == 0 => Finding::Unknown("nobody waited for long enough"),
+            None if patient == 0 => Finding::Unknown("no client waited for long enough"),
             None => Finding::Valid,
         }
     }
@@ -257,6 +257,19 @@ fn is_answered(history: &Reading<'_>, it: &Operation) -> bool {
     })
 }
 
+/// True if a call needed no server: it extends or gives back a grant whose end the client knew, and sent no request.
+fn asks_no_server(history: &Reading<'_>, it: &Operation) -> bool {
+    let Some(grant) = it.call.of_grant() else {
+        return false;
+    };
+    let mut beliefs = history.beliefs().iter();
+    let is_over = beliefs.any(|belief| belief.grant == grant && belief.to <= it.asked);
+    let mut sent = history
+        .requests_of(it.actor.host)
+        .map(|request| request.sent);
+    is_over && !sent.any(|sent| it.asked.at <= sent && sent <= it.ended.at)
+}
+
 /// True if a call may have found a connection broken. Such a connection broke before the call ended. No other call has
 /// ended in an error because of it, and the process has not dialled again since. A call finds one broken connection at
 /// most.
@@ -277,7 +290,7 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
                 Outcome::Unknown | Outcome::Fail(Refusal::Other)
             );
             let theirs = error && other.op != it.op && other.actor.host == it.actor.host;
-            let theirs = theirs && !is_answered(history, other);
+            let theirs = theirs && !is_answered(history, other) && !asks_no_server(history, other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
         // A connection that its process closed before this call ended was dialled for another call, and replaced no
@@ -616,7 +629,10 @@ mod tests {
         let later = rivals(vec![(4, waits(2, 1, 30))]);
         assert!(later.witness().is_some(), "it came later");
         let extended = vec![(2, stores(1, "b", Some(14))), (6, stores(1, "b", Some(18)))];
-        assert!(rivals(extended).witness().is_some(), "nobody relied on it");
+        assert!(
+            rivals(extended).witness().is_some(),
+            "no client relied on it"
+        );
         let held = |to| {
             let deadline = Some(s(to));
             vec![
@@ -745,6 +761,37 @@ mod tests {
             ends_in_an_error(&[15, 40], &[]),
             "the second one works until 40"
         );
+    }
+
+    /// Seed 3666 of a lock with one token for all its tasks, under mixed faults.
+    #[test]
+    fn a_renewal_after_the_deadline_found_no_connection_broken() {
+        let ends_in_an_error = |deadline, sends: bool| {
+            let error = || "an error".to_owned();
+            let told = |op| What::Info { op, error: error() };
+            let entries = vec![
+                (1, tries(1, 0)),
+                (2, granted(1, Some(deadline))),
+                (20, renews(3, 0, 1)),
+                (20, told(3)),
+                (30, waits(2, 0, 10)),
+                (31, told(2)),
+            ];
+            let mut history = history(entries);
+            history.lease = s(40);
+            history.dials(0, 0, 1, Some(15));
+            history.asks(0, 1, Some(1), Some(2));
+            if sends {
+                history.asks(0, 20, None, None);
+            }
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(!ends_in_an_error(9, false));
+        assert!(
+            ends_in_an_error(9, true),
+            "it has met the broken connection"
+        );
+        assert!(ends_in_an_error(29, false), "its grant was not over");
     }
 
     #[test]

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn on_several_nodes_tokens_on_a_few_keep_nobody_out() {
+    fn on_several_nodes_tokens_on_a_few_exclude_no_client() {
         let next = |nodes: u8| {
             let mut entries = vec![(1, tries(1, 0)), (3, cut()), (3, unknown(1))];
             entries.extend((0..nodes).map(|node| {

@@ -354,7 +354,7 @@ impl Property {
             }
             Self::Admission => {
                 "at most N clients are admitted; if N or more ask, admissions and unknown outcomes together \
-                 reach N; a client that asks again gets the same answer; an expiring counter begins anew in time"
+                 reach N; a client that asks again gets the same answer; an expiring counter starts a new round in time"
             }
             Self::Latch => {
                 "the count of a latch neither rises nor passes 0, and waiters return exactly at 0"

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_belongs_to_nobody() {
+    fn an_expired_token_has_no_owner() {
         assert_eq!(verdict(then(vec![(11, stores(1, "b", Some(21)))])), Ok(()));
         assert_eq!(verdict(then(vec![(11, frees(1))])), Ok(()));
     }

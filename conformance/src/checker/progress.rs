@@ -56,7 +56,7 @@ impl Checker for Progress {
                     String::new()
                 };
                 let message = format!(
-                    "all clients were dead, and by {} nobody else was granted the lock{told}",
+                    "all clients were dead, and by {} a new client was not granted the lock{told}",
                     seconds(at.at)
                 );
                 Finding::Violation(Witness {

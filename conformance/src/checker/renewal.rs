@@ -19,8 +19,8 @@ pub struct Renewal;
 
 struct Facts<'a>(&'a Reading<'a>);
 
-/// Round trips until whoever is told of a change knows what it was: to hear of it, and to ask by a script that the server does
-/// not know yet.
+/// Round trips until a client that is notified of a change knows what changed: the notification, and a script that the server
+/// does not know yet.
 const NOTICE: u32 = 3;
 
 /// A holder that extends its grants does so at least this often in a lease.
@@ -49,7 +49,9 @@ impl Checker for Renewal {
             .min_by_key(|wrong| wrong.at);
         match first {
             Some(witness) => Finding::Violation(witness),
-            None if facts.0.beliefs().is_empty() => Finding::Unknown("nobody was granted the lock"),
+            None if facts.0.beliefs().is_empty() => {
+                Finding::Unknown("no client was granted the lock")
+            }
             None => Finding::Valid,
         }
     }
@@ -65,8 +67,8 @@ fn witness(belief: &Belief, at: Moment, message: String) -> Witness {
 }
 
 impl Facts<'_> {
-    /// Whether a grant could be kept from one moment to another: a majority of the nodes could be had, and nobody else stood
-    /// there.
+    /// True if a grant could be kept from one moment to another: a majority of the nodes could be reached, and stored no token of
+    /// another client.
     fn has_a_majority(&self, belief: &Belief, from: Moment, to: Moment) -> bool {
         let (tokens, fault_intervals) = (self.0.tokens(), self.0.fault_intervals());
         let Topology::Nodes(nodes @ 2..) = self.0.topology else {
@@ -85,8 +87,8 @@ impl Facts<'_> {
         free.count() > usize::from(nodes) / 2
     }
 
-    /// Whether a grant could be kept all the time. A node that was missing is asked again and again: a lease later it is one
-    /// of those who have it.
+    /// True if a grant could be kept all the time. The holder keeps asking a node that was missing: a lease later, that node stores
+    /// the token too.
     fn could_be_kept(&self, belief: &Belief, since: Duration) -> bool {
         let accepts = |excuse| self.0.accepts(excuse);
         if !accepts(Excuse::RenewalsFailed) || !accepts(Excuse::ScriptLostAtTheEnd) {
@@ -455,7 +457,7 @@ impl Facts<'_> {
                             theirs && it.asked <= at && at < it.landed()
                         });
                     let again = self.0.beliefs().iter().any(|other| {
-                        // Who takes it again does so under the same name.
+                        // A reentrant owner acquires again under the same name.
                         let since = match under_one_name {
                             true => other.asked,
                             false => other.from,
@@ -503,7 +505,7 @@ mod tests {
         held.into_iter().chain(more).collect()
     }
 
-    /// Seed 12710 of `redlock-watchdog` under `partition`: somebody else asked one node again and again, another was cut off.
+    /// Seed 12710 of `redlock-watchdog` under `partition`: another client kept asking one node, and another node was cut off.
     #[test]
     fn a_majority_that_another_stands_in_the_way_of_is_none() {
         let lost_beside = |others: Vec<(u64, What)>| {
@@ -788,7 +790,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_extends_what_was_given_back() {
+    fn a_released_grant_is_not_extended() {
         let extended = |at| {
             let release = vec![(4, releases(2, 0, 1)), (5, done(2))];
             let extension = [(at, stores(0, "a", Some(at + 10)))];

@@ -180,10 +180,15 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
         true => STEPS,
         false => 0,
     };
-    let busy = history.busy_until(host, None, over, patience, steps);
+    // A process that does not run at the end of its wait sends its last request when it runs again.
+    let resumed = fault_intervals.runs_from(host, over);
+    let busy = history.busy_until(host, None, resumed, patience, steps);
     let stopped = fault_intervals.stopped_for(host, from, to);
-    let stood = over.saturating_sub(from + wait);
-    let allowed = busy.max(over) + history.terms.round_trips(1) + stopped.saturating_sub(stood);
+    let known = resumed.saturating_sub(from + wait);
+    let allowed = busy
+        .max(resumed)
+        .saturating_add(history.terms.round_trips(1));
+    let allowed = allowed.saturating_add(stopped.saturating_sub(known));
     (allowed < to).then(|| (to - from).saturating_sub(stopped))
 }
 
@@ -357,6 +362,30 @@ mod tests {
         assert!(!passes(10, &[(2, 3)]));
         assert!(passes(11, &[(2, 3), (9, 11)]));
         assert!(!passes(12, &[(2, 3), (9, 11)]));
+    }
+
+    /// Seed 13946 of `fenced-redlock` under mixed faults.
+    #[test]
+    fn a_process_that_stops_at_the_end_of_its_wait_asks_when_it_runs_again() {
+        // The wait of 5 s ends at 6; the process does not run from then until 9.
+        let passes = |end, asked: &[(u64, u64)]| {
+            let mut history = history(after_a_first_call(vec![
+                (1, waits(1, 0, 5)),
+                (6, What::Pause { host: 0 }),
+                (9, What::Resume { host: 0 }),
+                (end, refused(1)),
+            ]));
+            (history.lease, history.terms.waits) = (s(18), true);
+            history.dials(0, 0, 0, None);
+            for &(sent, replied) in asked {
+                history.asks(0, sent, Some(sent), Some(replied));
+            }
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(9, &[(2, 3)]));
+        assert!(!passes(10, &[(2, 3)]));
+        assert!(passes(11, &[(2, 3), (9, 10), (10, 11)]));
+        assert!(!passes(11, &[(2, 3), (10, 11)]), "it slept first");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Facts<'_> {
             let mut beliefs = self.0.beliefs().iter();
             let belief = beliefs.find(|belief| belief.grant == grant)?;
             let says = "that the lock was lost, but it stood all the time";
-            // Whoever was told before, or sees its own deadline pass, does not ask any server.
+            // A client that already knows of the loss, or that sees its deadline pass, asks no server.
             let told = belief.end == End::Lost && belief.to < it.asked;
             let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
             // By a clock of its own that was bent it may have passed.
@@ -167,13 +167,13 @@ impl Facts<'_> {
         );
         let lied = it.call.acquires() && refused && !self.contended(it);
         lied.then(|| {
-            let says = "that others hold the lock, but nobody did during the call";
+            let says = "that another client holds the lock, but none did during the call";
             (vec![], report(says))
         })
     }
 
-    /// Whether the actor has another grant when it begins a release, as those who take a lock again have: one that it has not
-    /// given back, whether or not its deadline is over.
+    /// True if the actor has another grant when it begins a release, as after a reentrant acquisition: one that it has not
+    /// released, whether or not its deadline is over.
     fn is_shared(&self, belief: &Belief, release: &Operation) -> bool {
         if !self.0.reentrant {
             return false;
@@ -420,7 +420,7 @@ impl Facts<'_> {
             .0
             .fault_intervals()
             .heard_everywhere(host, since, it.ended.at);
-        // What appears meanwhile is its own only if nobody else of its process can have asked for it.
+        // A token that appears meanwhile is its own only if no other call of its process can have asked for it.
         let beside = self.0.operations().iter().any(|other| {
             other.op != it.op
                 && other.actor.host == host

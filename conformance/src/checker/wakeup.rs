@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_minority_keeps_nobody_waiting() {
+    fn a_silent_minority_delays_no_waiter() {
         let taken_with = |silent: &[u8]| {
             let pause = |&node: &u8| {
                 let fault = Fault::NodePause { node };
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_nobody_is_late() {
+    fn without_waiters_no_grant_is_late() {
         assert!(passes(vec![
             (0, stores(0, "a", Some(12))),
             (5, frees(0)),
@@ -486,7 +486,10 @@ mod tests {
         assert!(!taken_late([12, 6], 1, false));
         assert!(taken_late([6, 12], 1, false), "a lease that was extended");
         assert!(taken_late([12, 6], 5, false), "it came later");
-        assert!(!taken_late([12, 6], 5, true), "behind one who was there");
+        assert!(
+            !taken_late([12, 6], 5, true),
+            "behind a waiter that came before"
+        );
     }
 
     #[test]
@@ -555,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_of_what_a_fault_removes_or_while_something_is_wrong() {
+    fn no_wake_up_is_due_for_a_faults_deletion_or_during_a_fault() {
         assert!(told(empties(0, Cause::Fault), vec![]));
         let pause = vec![
             (11, What::Pause { host: 1 }),

@@ -448,6 +448,21 @@ impl FaultIntervals {
         over
     }
 
+    /// The first time from `at` on at which a client process runs.
+    #[must_use]
+    pub fn runs_from(&self, host: u8, at: Duration) -> Duration {
+        let mut stops: Vec<_> = self.spans.iter().collect();
+        stops.retain(|it| it.what == FaultEffect::Stopped && it.concerns(host));
+        stops.sort_by_key(|span| span.from);
+        let mut at = at;
+        for span in stops {
+            if span.from <= at {
+                at = at.max(span.to);
+            }
+        }
+        at
+    }
+
     fn lasted(&self, what: FaultEffect, host: u8, from: Duration, to: Duration) -> Duration {
         let spans = self.spans.iter();
         let spans =
@@ -511,7 +526,7 @@ mod tests {
         history.sessions[0].noticed = None;
         assert!(
             history.fault_intervals().calm(0, s(6), s(9)),
-            "nobody has touched it"
+            "no request has used it"
         );
     }
 

@@ -1,4 +1,4 @@
-//! The spans of stored tokens: who put each one there, what became of it, and when. Read off what
+//! The spans of stored tokens: which process stored each one, what became of it, and when. Read off what
 //! the servers were seen to store.
 
 use super::{Belief, Cause, History, Moment, OpId, Operation, Scope, Token, What};
@@ -21,7 +21,7 @@ pub struct TokenSpan<'a> {
     pub from: Moment,
     /// Its expiry from a moment on, and whose doing that was.
     pub expiries: Vec<(Moment, Cause, Option<Duration>)>,
-    /// When it was gone, and by whom: expiry is nobody's doing. Never, if that was not seen.
+    /// When it was gone, and why: expiry has no client as its cause. Never, if that was not seen.
     pub gone: (Moment, Cause),
 }
 
@@ -251,7 +251,7 @@ impl<'a> Tokens<'a> {
         theirs.filter(move |span| span.owner == Some(host) && from < span.from && span.from < to)
     }
 
-    /// The tokens that nobody can have put there but one acquisition: no other one of its process was
+    /// The tokens that only one acquisition can have stored: no other one of its process was
     /// under way when they appeared, there or on another node. One that was not heard out may be for ever. Of
     /// what appears when the acquisition is over, so may one that asked several nodes: it ends when enough have answered.
     pub fn put_by(
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rival_may_have_put_there_is_nobodys_for_sure() {
+    fn a_token_that_a_rival_may_have_stored_has_no_certain_owner() {
         let put = |ends: What| {
             let history = history(vec![
                 (0, tries(1, 0)),

@@ -195,6 +195,14 @@ impl LinkPlan {
         }
     }
 
+    /// Returns the time at which a message that arrives at `due` is taken: a server that is paused takes no requests.
+    fn past_halts(&self, direction: Direction, due: Duration) -> Duration {
+        match direction {
+            Direction::Requests => past(&self.halts, due),
+            Direction::Replies => due,
+        }
+    }
+
     /// Returns the time at which a message that is due at `due` arrives, after partitions.
     fn past_partitions(&self, direction: Direction, mut due: Duration) -> Duration {
         while let Some(&(_, to, _)) = self.partitions.iter().find(|&&(from, to, way)| {
@@ -431,6 +439,8 @@ pub(crate) struct Link {
     last_due: [Duration; 2],
     /// Number of its messages that the plan counts.
     under_way: usize,
+    /// It has delivered a request in this poll.
+    delivered: bool,
     /// Deliver the messages in flight to the server, then close.
     hang_up: bool,
     /// Waker for new bytes to read.
@@ -478,6 +488,7 @@ impl Link {
             replies: VecDeque::new(),
             last_due: [Duration::ZERO; 2],
             under_way: 0,
+            delivered: false,
             hang_up: false,
             bell: None,
             timer: None,
@@ -534,7 +545,7 @@ impl Link {
             Direction::Replies => (0..0, self.answered(&bytes)),
         };
         let (due, gate) = match self.plan.gate(direction, now) {
-            Some((gate, until)) => (until, Some(gate)),
+            Some((gate, until)) => (self.plan.past_halts(direction, until), Some(gate)),
             None => (self.plan.due(direction, now), None),
         };
         let last = &mut self.last_due[direction as usize];
@@ -554,13 +565,16 @@ impl Link {
         if self.plan.gates.is_empty() {
             return;
         }
-        let queues = [&mut self.requests, &mut self.replies];
-        for (queue, last) in queues.into_iter().zip(&mut self.last_due) {
+        let queues = [
+            (Direction::Requests, &mut self.requests),
+            (Direction::Replies, &mut self.replies),
+        ];
+        for ((direction, queue), last) in queues.into_iter().zip(&mut self.last_due) {
             for message in queue {
                 let is_open = |gate: &usize| self.plan.gates[*gate].is_open();
                 if message.gate.take_if(|gate| is_open(gate)).is_some() {
-                    message.due = now;
-                    *last = now;
+                    message.due = self.plan.past_halts(direction, now);
+                    *last = message.due;
                 }
             }
         }
@@ -598,7 +612,7 @@ impl Link {
                     let requests = self.asked(&bytes);
                     self.requests.push_back(Message {
                         bytes,
-                        due: until,
+                        due: past(&self.plan.halts, until),
                         gate: None,
                         name,
                         requests,
@@ -632,7 +646,9 @@ impl Link {
         open
     }
 
-    /// Delivers due requests; an error means that the server is gone.
+    /// Delivers the next message that is due; an error means that the server is gone.
+    ///
+    /// One message only: the servers are observed after each poll, so that what each request does is seen on its own.
     fn deliver(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<()> {
         while let Some(message) = self
             .requests
@@ -645,6 +661,8 @@ impl Link {
                     self.recorder
                         .executed(message.name, message.requests.clone());
                     self.requests.pop_front();
+                    self.delivered = true;
+                    break;
                 }
                 Poll::Ready(written) => drop(message.bytes.drain(..written)),
                 Poll::Pending => return Ok(()),
@@ -769,6 +787,11 @@ impl Future for Link {
                 }
             }
             link.count(link.requests.len() + link.replies.len());
+            let more = link.requests.front().is_some_and(|next| next.due <= now);
+            if std::mem::take(&mut link.delivered) && more {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if link.sleep(cx).is_pending() {
                 return Poll::Pending;
             }

@@ -245,7 +245,7 @@ impl Acquisition for Scripted {
                 return Attempt::Failed(error);
             }
             let scripts = &*self.scripts;
-            // Known before it is sent: what is left behind may need to be undone.
+            // Known before it is sent: a failed request may leave keys to remove.
             let named = scripts.queues || self.node.waiters.registers(*self.token.digits());
             let repeated = self.traces().asked;
             let sent = self.node.env().now();

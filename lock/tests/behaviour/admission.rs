@@ -125,7 +125,7 @@ async fn a_stock_fails_safe() -> Test {
     assert_eq!(ask::<i64>(&server, &["DECR", KEY]).await, 0);
     assert_eq!(stock.take().await?, None);
     let _: String = ask(&server, &["SET", KEY, "7"]).await;
-    assert!(!stock.fill(2, hour).await?, "somebody else has filled it");
+    assert!(!stock.fill(2, hour).await?, "another client has filled it");
     assert_eq!(stock.take().await?, Some(6));
     Ok(())
 }

@@ -81,7 +81,7 @@ async fn what_is_lost_stays_lost() -> Test {
     let lock = mutex(&server);
     let stale = lock.try_lock().await?;
     pass(LEASE + Duration::from_millis(1)).await;
-    // Nobody else has it, and yet:
+    // No other client holds the lock, and yet:
     assert_eq!(
         stale.extend(LEASE).await,
         Err(LockError::Lost(LossReason::Expired))

@@ -9,7 +9,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 const QUEUE: &str = "{coupon:7}:queue";
 
-/// For how long who does not ask keeps its place.
+/// Time for which a waiter that does not ask keeps its place.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn fair(server: &Arc<Server>) -> FairMutex {
@@ -61,7 +61,7 @@ async fn a_free_lock_is_taken_in_one_round_trip_and_without_a_queue() -> Test {
     assert_eq!(
         keys(&server).await,
         [KEY],
-        "who does not wait does not queue"
+        "a client that does not wait is not queued"
     );
     assert_eq!(guard.release().await, Release::Released);
     Ok(())

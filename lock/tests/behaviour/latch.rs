@@ -54,7 +54,7 @@ async fn waiters_go_on_when_it_is_zero_and_not_before() -> Test {
     for waiter in waiters {
         waiter.await??;
     }
-    assert_eq!(begun.elapsed(), Duration::ZERO, "they are told");
+    assert_eq!(begun.elapsed(), Duration::ZERO, "a message wakes them");
     Ok(())
 }
 

@@ -232,7 +232,7 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
     Ok(())
 }
 
-/// Nobody gives back what is known to be lost, so this was left until its own end.
+/// A client does not release what it knows to be lost, so this key stayed until its expiry.
 #[tokio::test(start_paused = true)]
 async fn metadata_goes_when_the_lock_is_found_gone() -> Test {
     let server = server().await;

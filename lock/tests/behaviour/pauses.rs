@@ -63,7 +63,7 @@ async fn without_one_it_waits_on() -> Test {
     Ok(())
 }
 
-/// How often a waiter whom nothing wakes asks within two seconds.
+/// Number of requests of a waiter within two seconds, if no message wakes it.
 async fn looks(pauses: Option<(Duration, Duration)>) -> usize {
     let server = server().await;
     let holder = locks(&server).mutex(KEY).lease(LEASE).build().unwrap();
@@ -85,7 +85,7 @@ async fn looks(pauses: Option<(Duration, Duration)>) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_nothing_wakes_pauses_as_it_is_told() -> Test {
-    // The first look and the last one besides; each pause is at least half of what is said.
+    // Besides the first request and the last one; each pause is at least half of the longest one.
     let fixed = looks(Some((ms(200), ms(200)))).await;
     assert!((11..=22).contains(&fixed), "{fixed}");
     let rare = looks(Some((ms(1_000), ms(1_000)))).await;

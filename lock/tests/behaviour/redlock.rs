@@ -183,7 +183,7 @@ async fn votes_that_are_split_are_given_back() -> Test {
     Ok(())
 }
 
-/// Gives the lock to somebody else on these nodes.
+/// Gives the lock to another client on these nodes.
 async fn take_away(servers: &[Arc<Server>]) {
     for server in servers {
         let _: String = ask(server, &["SET", KEY, "other", "PX", "60000"]).await;

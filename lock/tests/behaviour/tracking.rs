@@ -1,4 +1,4 @@
-//! Early loss: the key is changed by somebody else. On the double, and on a real server where there is one.
+//! Early loss: another client changes the key. On the double, and on a real server where there is one.
 
 use super::rig::{KEY, LEASE, Test, ask, locks, pass, real::RealServer, server};
 use redouble::Server;
@@ -6,7 +6,7 @@ use redouble_lock::{LockError, LockManager, LossReason, NodeErrorKind, Redlock, 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is to happen on every server. `redis` is somebody else.
+/// Runs on every server. `redis` is the connection of another client.
 async fn the_loss_is_told_at_once(
     locks: &LockManager,
     redis: &mut impl redis::AsyncCommands,

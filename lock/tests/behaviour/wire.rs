@@ -29,7 +29,7 @@ const RENEW: &str = "if redis.call('exists', KEYS[1]) == 1 and redis.call('get',
 const SETNX_AND_PEXPIRE: &str = "if redis.call('setnx', KEYS[1], ARGV[1]) == 1 then \
      redis.call('pexpire', KEYS[1], ARGV[2]) return 1 else return 0 end";
 
-/// A lock of somebody else: how it is taken and given back, and what each of that answers.
+/// A lock of another library: how it is acquired and released, and the reply of each request.
 struct Foreign {
     name: &'static str,
     acquire: &'static [&'static str],
@@ -102,7 +102,7 @@ async fn theirs_keeps_ours_out() -> Test {
         let waiter = tokio::spawn(async move { lock.lock().await });
         pass(Duration::from_secs(2)).await;
         assert_eq!(ask::<i64>(&server, foreign.release).await, 1);
-        // Nobody tells us; we look again at least every second.
+        // No message arrives; the waiter asks again at least every second.
         pass(Duration::from_secs(1)).await;
         assert!(waiter.is_finished(), "{}", foreign.name);
         assert_eq!(waiter.await??.release().await, Release::Released);

@@ -1,4 +1,4 @@
-//! Waiting for a lock that another one holds: who is woken by what, and what is left behind.
+//! Waiting for a lock that another client holds: which message wakes which waiter, and which keys remain.
 
 use super::*;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! An example: a lock of one's own. `tests/checked.rs` shows how it is checked.
 //!
-//! It is the simplest one that keeps its promise: `SET NX PX` with a token, released by a script that
-//! compares and deletes. What takes more than these two requests is the third case, a request whose
-//! outcome nobody knows: its connection broke, or its caller has dropped it. So the guard is there
-//! *before* the request, and whatever becomes of it gives back what may have been taken.
+//! It is the simplest lock that keeps its promise: `SET NX PX` with a token, released by a script that
+//! compares and deletes. One case needs more than these two requests: a request with an unknown outcome,
+//! because its connection broke or its caller dropped it. So the guard exists *before* the request. It
+//! releases what the request may have taken.
 
 use redis::{
     AsyncCommands, ExistenceCheck::NX, RedisResult, Script, SetExpiry::PX, SetOptions,

@@ -77,8 +77,8 @@ impl Rounds<'_> {
             (taken.len() + perhaps < needed).then(|| {
                 let (at, taken) = (seconds(it.to.at), taken.len());
                 let message = format!(
-                    "who was told at {at} that {needed} places are taken has seen a round in which {taken} \
-                     were, and {perhaps} do not know"
+                    "a client was told at {at} that {needed} places are taken, but in its round only {taken} \
+                     were, and {perhaps} more may have been"
                 );
                 witness(it.to, message)
             })
@@ -101,7 +101,7 @@ impl Rounds<'_> {
         let (_, later) = pairs.find(|(earlier, later)| apart(earlier, later) < self.life)?;
         let at: Moment = later.to;
         let message = format!(
-            "at {} the counter began anew, less than a lease after it had begun",
+            "at {} the counter started a new round less than a lease after the start of the one before",
             seconds(at.at)
         );
         Some(witness(at, message))
@@ -122,7 +122,9 @@ impl Rounds<'_> {
         let at = seconds(later.to.at);
         Some(witness(
             later.to,
-            format!("who was let in at {at} was given the place of another"),
+            format!(
+                "the client admitted at {at} got a place that another client had in the same round"
+            ),
         ))
     }
 }
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(
             late(Out).as_deref(),
             Some(
-                "who was told at 12.000 s that 2 places are taken has seen a round in which 1 were, and 0 do not know"
+                "a client was told at 12.000 s that 2 places are taken, but in its round only 1 were, and 0 more may have been"
             )
         );
         assert!(late(In(3)).is_some());
@@ -228,7 +230,9 @@ mod tests {
         assert_eq!(again(10), None);
         assert_eq!(
             again(9).as_deref(),
-            Some("at 9.000 s the counter began anew, less than a lease after it had begun")
+            Some(
+                "at 9.000 s the counter started a new round less than a lease after the start of the one before"
+            )
         );
     }
 
@@ -240,7 +244,9 @@ mod tests {
         };
         assert_eq!(
             twice(4, (5, Some(2), In(2)), 8).as_deref(),
-            Some("who was let in at 8.000 s was given the place of another")
+            Some(
+                "the client admitted at 8.000 s got a place that another client had in the same round"
+            )
         );
         assert_eq!(twice(4, (5, None, Nothing), 8), None);
         assert_eq!(twice(9, (10, None, In(1)), 11), None);
@@ -256,13 +262,15 @@ mod tests {
                 (at, Some(2), told),
             ])
         };
-        let nobody = || (9, None, Out);
-        assert_eq!(again(nobody(), 9, In(2)), None);
+        let refused = || (9, None, Out);
+        assert_eq!(again(refused(), 9, In(2)), None);
         assert_eq!(
-            again(nobody(), 9, Out).as_deref(),
-            Some("who was told to be in as number 2 was told at 9.000 s to be out")
+            again(refused(), 9, Out).as_deref(),
+            Some(
+                "a client that was told \"admitted as number 2\" was told \"refused\" when it asked again, at 9.000 s"
+            )
         );
-        assert_eq!(again(nobody(), 11, In(1)), None);
+        assert_eq!(again(refused(), 11, In(1)), None);
         assert_eq!(again((11, None, In(1)), 12, In(2)), None);
     }
 

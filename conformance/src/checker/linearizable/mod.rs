@@ -32,7 +32,7 @@ impl Checker for Linearizable {
         match history.kind {
             Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => of_grants(&Grants::of(history)),
             Kind::Admission(_) if history.terms.anew => {
-                Finding::Unknown("it begins anew, at times that nobody is told")
+                Finding::Unknown("its counter starts new rounds at times that no client learns")
             }
             Kind::Admission(size) | Kind::Latch(size) => {
                 of_counts(&Counter::of(history, size), size)

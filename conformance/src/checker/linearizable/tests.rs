@@ -107,7 +107,7 @@ fn an_extended_lease_ends_later() {
 }
 
 #[test]
-fn whoever_lets_go_without_an_answer_may_have_let_go() {
+fn an_unanswered_release_may_have_released() {
     let dropped = What::Invoke {
         op: 2,
         actor: Actor::on(0),
@@ -139,7 +139,7 @@ fn only_the_owner_releases_and_extends() {
 }
 
 #[test]
-fn what_is_unknown_is_in_nobodys_way() {
+fn an_unknown_outcome_excludes_no_order() {
     let unknown = vec![(2, tries(5, 2)), (3, unsure(5))];
     assert_eq!(second_at(10, None, unknown), None);
 }
@@ -284,7 +284,7 @@ fn counted(kind: Kind, ops: &[Asked]) -> Option<String> {
 }
 
 #[test]
-fn the_first_n_are_let_in_and_then_nobody() {
+fn the_first_n_clients_are_admitted_and_no_more() {
     let admit = Call::Admit;
     let ask = |ops: &[Asked]| counted(Kind::Admission(2), ops);
     let (one, two) = (

@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "multi-key-setnx",
         make: || exhibit(OneByOne),
         expected: Convicted(&[Progress]),
-        summary: "two keys by SETNX one by one, then the expiry of both, whoever owns them",
+        summary: "two keys by SETNX one by one, then the expiry of both without an owner check",
     },
 ];
 

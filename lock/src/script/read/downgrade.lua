@@ -2,7 +2,7 @@
 -- both happen in this script. Follows now.lua, wake.lua, call.lua and readers.lua.
 -- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer that waits and goes first   KEYS[4] the waiters
 -- ARGV[1] the token, of the writer and then of the reader   ARGV[2] the lease in ms
--- Reply: OK if the token is a reader now, for at least the lease and for what was left of the write lock;
+-- Reply: OK if the token is a reader now, for at least the lease and for the rest of the write lock;
 --        -1 if it is neither the writer nor a reader.
 -- Redis 3.2 or later.
 local now = now_ms()

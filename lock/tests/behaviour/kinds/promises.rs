@@ -29,7 +29,7 @@ impl Pair<'_> {
     }
 }
 
-/// A lease that nobody waits for.
+/// A lease longer than any wait of these tests.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn one_at_a_time(pair: &Pair<'_>) {
@@ -70,7 +70,7 @@ async fn a_release_wakes_who_waits(pair: &Pair<'_>) {
     pass(pair.short).await;
     assert!(!waiter.is_finished());
     assert_eq!(guard.release().await, Release::Released);
-    // Far sooner than the lease would have ended, so somebody told it.
+    // Far sooner than the lease would have ended, so a message woke it.
     let next = waiter.await.unwrap().unwrap();
     // A dropped guard does the same in the background.
     let waiter = pair.ours(LONG, false);

@@ -51,7 +51,7 @@ pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Runs a command as somebody else would.
+/// Runs a command as another client.
 pub(crate) async fn ask<T: redis::FromRedisValue>(server: &Server, words: &[&str]) -> T {
     let mut redis = server.connection().await.unwrap();
     let mut command = redis::cmd(words[0]);

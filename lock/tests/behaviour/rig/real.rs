@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often another port is tried when somebody else took the free one.
+/// Number of attempts with another port when another process took the free one.
 const ATTEMPTS_MAX: usize = 5;
 
 /// How long a started server may take to answer.

@@ -118,7 +118,7 @@ impl Fake {
         self.state().pushes = pushes;
     }
 
-    /// The channels that somebody listens on.
+    /// The channels with subscribers.
     pub(crate) fn channels(&self) -> Vec<String> {
         let names = |name: &Vec<u8>| String::from_utf8(name.clone()).unwrap();
         self.state().channels.keys().map(names).collect()
