@@ -235,7 +235,7 @@ fn redis_py_keeps_holders_apart_and_a_lost_reply_keeps_it_from_its_own_lock() {
         (4_000, Op::TRY),
     ];
     let told = breaks(&lock, Property::CleanUp, &reply_lost(&calls, 500));
-    assert!(told.contains("there are left: keys [{lock}]"), "{told}");
+    assert!(told.contains("these remain: keys [{lock}]"), "{told}");
     judge(
         &lock,
         &WallClock::new(Double, LEASE_MS),
