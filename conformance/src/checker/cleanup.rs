@@ -80,7 +80,9 @@ impl Checker for CleanUp {
 fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Duration> {
     let at = look.at.at;
     let due = due(history, at);
-    let keys = !look.keys.is_empty() && !arrived_after_lease(history, look);
+    let keys = !look.keys.is_empty()
+        && !arrived_after_lease(history, look)
+        && !left_by_the_unreached(history, look);
     let keys_due = keys.then(|| key_due(history, at, due)).flatten();
     let keys_due = keys_due.map(|due| due.max(ended_by_itself(history, look)));
     let subscriptions_due = (look.subscriptions > 0).then(|| subscription_due(history, at, due));
@@ -268,6 +270,42 @@ fn arrived_after_lease(history: &Reading<'_>, look: &Look<'_>) -> bool {
     let mut standing = all.filter(|it| it.stood(look.at)).peekable();
     standing.peek().is_some()
         && standing.all(|span| lands_late(history, span) || history.arrived_after_lease(span))
+}
+
+/// True if all that remains is places in a queue, of clients that could not reach the node for a lease after their last call: a
+/// client tries to leave the queue for no longer than that.
+fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> bool {
+    if !history.accepts(Excuse::LeaseWithoutServer) || !look.endless.is_empty() {
+        return false;
+    }
+    let holds = history.tokens().spans.iter().any(|it| it.stood(look.at));
+    let queued = history.queued().spans.iter();
+    let mut places = queued.filter(|it| it.stood(look.at)).peekable();
+    !holds
+        && places.peek().is_some()
+        && places.all(|place| {
+            place
+                .owner
+                .is_some_and(|host| is_unreached(history, look, place.node, host))
+        })
+}
+
+/// True if a process could not reach a node from the end of the last call of which the node executed a request until a request
+/// would have come too late, a lease after that end.
+fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> bool {
+    let calls = history.operations().iter();
+    let calls = calls.filter(|it| it.actor.host == host && it.ended <= look.at);
+    let ends = calls.filter(|it| {
+        let mut executed = history
+            .requests_of(host)
+            .filter_map(|request| request.executed);
+        executed.any(|at| it.asked.at <= at && at <= it.ended.at)
+    });
+    let Some(ended) = ends.map(|it| it.ended.at).max() else {
+        return false;
+    };
+    let reaches = history.fault_intervals().reaches_from(node, host, ended);
+    reaches.saturating_add(history.recovery()) >= ended.saturating_add(history.lease)
 }
 
 /// Returns the time by which the keys have expired that a late request left beside the tokens of holders and waiters, for instance

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::ConnectionOfOneCall,
@@ -29,6 +29,7 @@ impl Excuse {
         Self::FirstConnection,
         Self::SecondCut,
         Self::LateRequest,
+        Self::LeaseWithoutServer,
         Self::Search,
         Self::Sweep,
         Self::SubscriptionStruck,
@@ -59,9 +60,11 @@ impl Excuse {
                 Property::Timeouts
             }
             Self::SecondCut => Property::LostReply,
-            Self::LateRequest | Self::Search | Self::Sweep | Self::SubscriptionStruck => {
-                Property::CleanUp
-            }
+            Self::LateRequest
+            | Self::LeaseWithoutServer
+            | Self::Search
+            | Self::Sweep
+            | Self::SubscriptionStruck => Property::CleanUp,
             Self::InnerRelease | Self::ForgottenLevel | Self::Reserved | Self::NodeUnheard => {
                 Property::Truth
             }
@@ -150,6 +153,9 @@ impl Excuse {
             Self::LateRequest => {
                 "a request lands when its connection has ended, and its token stays for a lease"
             }
+            Self::LeaseWithoutServer => {
+                "a client cannot reach the server for a lease after a call that did, so it stops trying to leave the queue"
+            }
             Self::Search => "a task looks for a request that had no answer, for a lease",
             Self::FewForgot => {
                 "more nodes forgot the grant than the majority bears: the lock cannot know"
@@ -193,6 +199,7 @@ impl Excuse {
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
             Self::SecondCut => "the other cut hits the connection to another node",
             Self::LateRequest => "a place in a queue is left as well, and its request was on time",
+            Self::LeaseWithoutServer => "the server is back after half a lease",
             Self::Search => "the request had its answer",
             Self::FewForgot => {
                 "the lock extends the grant and counts the nodes that had forgotten it"
@@ -293,6 +300,7 @@ mod tests {
             Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
             Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
             Excuse::LateRequest => (lands_late(None), lands_late(Some("a"))),
+            Excuse::LeaseWithoutServer => (left_queued(15), left_queued(9)),
             Excuse::Search => (searches(None), searches(Some(3))),
             Excuse::FewForgot => {
                 let extended = vec![(4, renews(2, 0, 1)), (5, done(2))];
@@ -763,6 +771,29 @@ mod tests {
         history.lease = s(12);
         history.dials(0, 0, 0, Some(3));
         history.asks(0, 3, Some(6), None);
+        history
+    }
+
+    /// Seed 10163 of `fair` under mixed faults: a call ends at 3, and the node is paused from then until `back`.
+    fn left_queued(back: u64) -> History {
+        let fault = Fault::NodePause { node: 0 };
+        let queue = What::Queue {
+            node: 0,
+            cause: Cause::Client(0),
+            waiting: vec![b"a".to_vec()],
+        };
+        let mut history = history(vec![
+            (1, waits(1, 0, 2)),
+            (2, queue),
+            (3, What::Strikes { fault }),
+            (3, unknown(1)),
+            (back, What::Heals { fault }),
+            (back, remains(&["queue"], 0)),
+            (50, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(12);
+        history.dials(0, 0, 0, Some(3));
+        history.asks(0, 2, Some(2), Some(2));
         history
     }
 

@@ -45,6 +45,8 @@ pub enum Excuse {
     SecondCut,
     /// A request landed when its connection had ended.
     LateRequest,
+    /// A client reached no server for a lease after its call.
+    LeaseWithoutServer,
     /// A task looks for a request that had no answer.
     Search,
     /// A task cleans up with several requests.

@@ -451,11 +451,26 @@ impl FaultIntervals {
     /// The first time from `at` on at which a client process runs.
     #[must_use]
     pub fn runs_from(&self, host: u8, at: Duration) -> Duration {
-        let mut stops: Vec<_> = self.spans.iter().collect();
-        stops.retain(|it| it.what == FaultEffect::Stopped && it.concerns(host));
-        stops.sort_by_key(|span| span.from);
+        self.past(at, |span| {
+            span.what == FaultEffect::Stopped && span.concerns(host)
+        })
+    }
+
+    /// The first time from `at` on at which a client process can exchange messages with a node.
+    #[must_use]
+    pub fn reaches_from(&self, node: u8, host: u8, at: Duration) -> Duration {
+        self.past(at, |span| {
+            let there = span.node.is_none_or(|of| of == node);
+            span.what == FaultEffect::Messages && there && span.concerns(host)
+        })
+    }
+
+    /// The first time from `at` on that is in none of these spans.
+    fn past(&self, at: Duration, of: impl Fn(&Span) -> bool) -> Duration {
+        let mut spans: Vec<_> = self.spans.iter().filter(|span| of(span)).collect();
+        spans.sort_by_key(|span| span.from);
         let mut at = at;
-        for span in stops {
+        for span in spans {
             if span.from <= at {
                 at = at.max(span.to);
             }
