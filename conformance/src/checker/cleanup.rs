@@ -272,8 +272,8 @@ fn arrived_after_lease(history: &Reading<'_>, look: &Look<'_>) -> bool {
         && standing.all(|span| lands_late(history, span) || history.arrived_after_lease(span))
 }
 
-/// True if all that remains is places in a queue, of clients that could not reach the node for a lease after their last call: a
-/// client tries to leave the queue for no longer than that.
+/// True if only places in a queue remain, their keys expire, and their clients could not reach the node for a lease: a client tries
+/// to leave the queue for no longer than that.
 fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> bool {
     if !history.accepts(Excuse::LeaseWithoutServer) || !look.endless.is_empty() {
         return false;
@@ -290,22 +290,27 @@ fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> bool {
         })
 }
 
-/// True if a process could not reach a node from the end of the last call of which the node executed a request until a request
-/// would have come too late, a lease after that end.
+/// True if a process could not reach a node for a lease. The lease begins at the end of the last call that made the node execute a
+/// request. In its last moments there is no time for another request.
 fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> bool {
+    let requests = || {
+        let all = history.requests_of(host);
+        all.filter(move |request| history.session(request).node == node)
+    };
     let calls = history.operations().iter();
     let calls = calls.filter(|it| it.actor.host == host && it.ended <= look.at);
     let ends = calls.filter(|it| {
-        let mut executed = history
-            .requests_of(host)
-            .filter_map(|request| request.executed);
+        let mut executed = requests().filter_map(|request| request.executed);
         executed.any(|at| it.asked.at <= at && at <= it.ended.at)
     });
     let Some(ended) = ends.map(|it| it.ended.at).max() else {
         return false;
     };
+    let replied = |at: Duration| ended < at && at <= look.at.at;
+    let is_answered = requests().any(|request| request.replied.is_some_and(replied));
     let reaches = history.fault_intervals().reaches_from(node, host, ended);
-    reaches.saturating_add(history.recovery()) >= ended.saturating_add(history.lease)
+    !is_answered
+        && reaches.saturating_add(history.recovery()) >= ended.saturating_add(history.lease)
 }
 
 /// Returns the time by which the keys have expired that a late request left beside the tokens of holders and waiters, for instance
@@ -777,6 +782,43 @@ mod tests {
         let mut history = history(entries);
         (history.lease, history.terms.fair) = (s(12), true);
         in_the_queue(&Reading::of(&history)).is_none()
+    }
+
+    #[test]
+    fn a_client_that_reaches_no_server_for_a_lease_leaves_its_place() {
+        let leaves = |change: &dyn Fn(&mut History)| {
+            let fault = Fault::NodePause { node: 0 };
+            let mut history = history(vec![
+                (1, waits(1, 0, 2)),
+                (2, queue(0, &["a"])),
+                (3, What::Strikes { fault }),
+                (3, unknown(1)),
+                (15, What::Heals { fault }),
+                (15, remains(&["queue"], 0, 0)),
+                (50, What::Crash { host: 0 }),
+            ]);
+            history.lease = s(12);
+            history.dials(0, 0, 0, Some(3));
+            history.asks(0, 2, Some(2), Some(2));
+            change(&mut history);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(leaves(&|_| ()));
+        assert!(
+            !leaves(&|history| {
+                history.dials(0, 0, 5, None);
+                history.asks(1, 6, Some(6), Some(7));
+            }),
+            "the server answered"
+        );
+        let endless = |history: &mut History| {
+            for entry in &mut history.entries {
+                if let What::Remains { keys, endless, .. } = &mut entry.what {
+                    endless.clone_from(keys);
+                }
+            }
+        };
+        assert!(!leaves(&endless), "the keys do not expire");
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl Excuse {
                 "a request lands when its connection has ended, and its token stays for a lease"
             }
             Self::LeaseWithoutServer => {
-                "a client cannot reach the server for a lease after a call that did, so it stops trying to leave the queue"
+                "a client cannot reach the server for a lease after its call, so its place in the queue stays until its key expires"
             }
             Self::Search => "a task looks for a request that had no answer, for a lease",
             Self::FewForgot => {

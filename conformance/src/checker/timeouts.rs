@@ -338,25 +338,32 @@ mod tests {
         assert!(passes(8, &[(1, 6), (7, 8)]), "the first one failed");
     }
 
+    /// True if a call that waits for 5 s from 1 on may be refused at `end`, after stops of its process and these requests, each with
+    /// the time of its reply.
+    fn ends_in_time(stops: Vec<(u64, What)>, end: u64, asked: &[(u64, u64)]) -> bool {
+        let begin = vec![(1, waits(1, 0, 5))];
+        let entries = begin.into_iter().chain(stops).chain([(end, refused(1))]);
+        let mut history = history(after_a_first_call(entries.collect()));
+        (history.lease, history.terms.waits) = (s(18), true);
+        history.dials(0, 0, 0, None);
+        for &(sent, replied) in asked {
+            history.asks(0, sent, Some(sent), Some(replied));
+        }
+        Timeouts.check(&history) == Finding::Valid
+    }
+
     #[test]
     fn a_wait_ends_by_the_clock_of_its_process() {
         // The wait of 5 s ends at 9; then the call takes back what it began.
         let passes = |end, asked: &[(u64, u64)]| {
             let fault = Fault::Suspend { host: 0 };
-            let mut history = history(after_a_first_call(vec![
-                (1, waits(1, 0, 5)),
+            let stops = vec![
                 (3, What::Strikes { fault }),
                 (3, What::Pause { host: 0 }),
                 (6, What::Heals { fault }),
                 (6, What::Resume { host: 0 }),
-                (end, refused(1)),
-            ]));
-            (history.lease, history.terms.waits) = (s(18), true);
-            history.dials(0, 0, 0, None);
-            for &(sent, replied) in asked {
-                history.asks(0, sent, Some(sent), Some(replied));
-            }
-            Timeouts.check(&history) == Finding::Valid
+            ];
+            ends_in_time(stops, end, asked)
         };
         assert!(passes(9, &[(2, 3)]));
         assert!(!passes(10, &[(2, 3)]));
@@ -369,18 +376,8 @@ mod tests {
     fn a_process_that_stops_at_the_end_of_its_wait_asks_when_it_runs_again() {
         // The wait of 5 s ends at 6; the process does not run from then until 9.
         let passes = |end, asked: &[(u64, u64)]| {
-            let mut history = history(after_a_first_call(vec![
-                (1, waits(1, 0, 5)),
-                (6, What::Pause { host: 0 }),
-                (9, What::Resume { host: 0 }),
-                (end, refused(1)),
-            ]));
-            (history.lease, history.terms.waits) = (s(18), true);
-            history.dials(0, 0, 0, None);
-            for &(sent, replied) in asked {
-                history.asks(0, sent, Some(sent), Some(replied));
-            }
-            Timeouts.check(&history) == Finding::Valid
+            let stops = vec![(6, What::Pause { host: 0 }), (9, What::Resume { host: 0 })];
+            ends_in_time(stops, end, asked)
         };
         assert!(passes(9, &[(2, 3)]));
         assert!(!passes(10, &[(2, 3)]));
