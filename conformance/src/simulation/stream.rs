@@ -730,9 +730,12 @@ impl Link {
         pipe.reader.wake();
     }
 
-    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Waits for the next message after `now`. One that was due before waits for a server that takes no bytes, and that
+    /// server wakes the link.
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Duration) -> Poll<()> {
         let next = [self.requests.front(), self.replies.front()];
-        let Some(due) = next.into_iter().flatten().map(|message| message.due).min() else {
+        let due = next.into_iter().flatten().map(|message| message.due);
+        let Some(due) = due.filter(|due| *due > now).min() else {
             self.timer = None;
             return Poll::Pending;
         };
@@ -792,9 +795,135 @@ impl Future for Link {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if link.sleep(cx).is_pending() {
+            if link.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        history::History,
+        scenario::{Event, Happening, Schedule, Topology},
+        simulation::true_time::TrueTime,
+    };
+    use tokio::io::DuplexStream;
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// Counts the calls of its waker.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A link without latency, the client's end, the server's end of a pipe of so many bytes, and the time.
+    fn link(
+        faults: &[(u64, u64, Fault)],
+        buffer: usize,
+    ) -> (Link, ClientEnd, DuplexStream, TrueTime) {
+        let events = (1..)
+            .zip(faults)
+            .map(|(id, &(at_ms, for_ms, fault))| Event {
+                id,
+                at_ms,
+                happening: Happening::Fault { fault, for_ms },
+            });
+        let scenario = Scenario {
+            seed: 0,
+            lease_ms: 10_000,
+            schedule: Schedule::Random,
+            latency_ms: 0,
+            timeout_ms: None,
+            topology: Topology::ONE,
+            events: events.collect(),
+        };
+        let time = TrueTime::start(true);
+        let recorder = Recorder::new(time.clone(), History::new(MS(10_000), false));
+        let session = recorder.connected(0, 0, Duration::ZERO);
+        let (transport, server) = tokio::io::duplex(buffer);
+        let touched = Touched {
+            servers: Arc::default(),
+            server: 0,
+        };
+        let plan = Arc::new(LinkPlan::of(&scenario, 0, 0, true));
+        let (end, link) = Link::new(Box::new(transport), plan, recorder, touched, session);
+        (link, end, server, time)
+    }
+
+    fn send(end: &mut ClientEnd) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let sent = Pin::new(end).poll_write(&mut cx, PING);
+        assert!(matches!(sent, Poll::Ready(Ok(_))));
+    }
+
+    /// Polls a link; returns true if it woke itself.
+    fn poll(link: &mut Link) -> bool {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&count));
+        let polled = Pin::new(link).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        count.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Number of bytes that have reached the server since the last call.
+    fn arrived(server: &mut DuplexStream) -> usize {
+        let mut bytes = [0; 1_024];
+        let mut buf = ReadBuf::new(&mut bytes);
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = Pin::new(server).poll_read(&mut cx, &mut buf);
+        buf.filled().len()
+    }
+
+    #[test]
+    fn each_poll_delivers_one_request() {
+        let (mut link, mut end, mut server, _) = link(&[], 1_024);
+        send(&mut end);
+        send(&mut end);
+        assert!(poll(&mut link), "another request is due");
+        assert_eq!(arrived(&mut server), PING.len());
+        assert!(!poll(&mut link), "no request is left");
+        assert_eq!(arrived(&mut server), PING.len());
+    }
+
+    #[test]
+    fn a_full_server_lets_time_pass() {
+        let (mut link, mut end, mut server, _) = link(&[], 3);
+        send(&mut end);
+        assert!(!poll(&mut link), "the server reads nothing");
+        assert_eq!(arrived(&mut server), 3);
+    }
+
+    #[test]
+    fn a_paused_server_takes_a_late_request_when_it_runs_again() {
+        let node_pause = Fault::NodePause { node: 0 };
+        let cut = Fault::Cut {
+            host: 0,
+            node: Some(0),
+            lost: Lost::Late,
+        };
+        let arrives = |faults: &[(u64, u64, Fault)]| {
+            let (mut link, mut end, mut server, time) = link(faults, 1_024);
+            send(&mut end);
+            poll(&mut link);
+            while arrived(&mut server) == 0 {
+                assert!(
+                    time.pass() && time.now() < MS(1_000),
+                    "the request never arrives"
+                );
+                let _ = Pin::new(&mut link).poll(&mut Context::from_waker(Waker::noop()));
+            }
+            time.now()
+        };
+        assert_eq!(arrives(&[(0, 5, cut)]), MS(5));
+        assert_eq!(arrives(&[(0, 5, cut), (3, 6, node_pause)]), MS(9));
     }
 }
