@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::ConnectionOfOneCall,
@@ -36,6 +36,7 @@ impl Excuse {
         Self::InnerRelease,
         Self::ForgottenLevel,
         Self::Reserved,
+        Self::HeldInProcess,
         Self::NodeUnheard,
         Self::FewForgot,
     ];
@@ -65,9 +66,11 @@ impl Excuse {
             | Self::Search
             | Self::Sweep
             | Self::SubscriptionStruck => Property::CleanUp,
-            Self::InnerRelease | Self::ForgottenLevel | Self::Reserved | Self::NodeUnheard => {
-                Property::Truth
-            }
+            Self::InnerRelease
+            | Self::ForgottenLevel
+            | Self::Reserved
+            | Self::HeldInProcess
+            | Self::NodeUnheard => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -113,6 +116,10 @@ impl Excuse {
             }
             Self::Reserved => {
                 "a release reserves the lock for the waiter that it wakes: other calls are refused, also of the same process"
+            }
+            Self::HeldInProcess => {
+                "another task of the same process has a grant that it has not released, or its call to acquire the lock \
+                 is under way: a lock may exclude the tasks of a process in the process"
             }
             Self::BrokenConnection => {
                 "a call ends in an error because it finds a connection broken that no request has touched since"
@@ -181,6 +188,7 @@ impl Excuse {
             Self::InnerRelease => "the other grant was released before",
             Self::ForgottenLevel => "the release comes more than a lease after that",
             Self::Reserved => "the server stores nothing but the place of the caller in a queue",
+            Self::HeldInProcess => "the other call is one of another process",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
             Self::WakeUpLost => "the connection of another waiter broke",
@@ -273,6 +281,7 @@ mod tests {
             Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
             Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
             Excuse::Reserved => (reserved(), own_place()),
+            Excuse::HeldInProcess => (refused_during_call_of(0), refused_during_call_of(1)),
             Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
             Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
             Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
@@ -539,6 +548,17 @@ mod tests {
             cause: Cause::Client(0),
             waiting: vec![b"a".to_vec()],
         })
+    }
+
+    /// A call is refused while a call of another task is under way that will be granted the lock.
+    fn refused_during_call_of(host: u8) -> History {
+        history(vec![
+            (0, tries_by(1, Actor { host, task: 1 })),
+            (1, tries(2, 0)),
+            (2, refused(2)),
+            (3, stores(host, "a", Some(13))),
+            (4, granted(1, Some(13))),
+        ])
     }
 
     fn unknown(op: u32) -> What {

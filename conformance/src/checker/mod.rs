@@ -515,9 +515,13 @@ pub(crate) mod hand_made {
     }
 
     pub(crate) fn tries(op: OpId, host: u8) -> What {
+        tries_by(op, Actor::on(host))
+    }
+
+    pub(crate) fn tries_by(op: OpId, actor: Actor) -> What {
         What::Invoke {
             op,
-            actor: Actor::on(host),
+            actor,
             call: Call::Try {
                 mode: Mode::Exclusive,
             },

@@ -4,11 +4,12 @@
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
-//! * "Contended" only if another grant stood, others were queued, or the lock was reserved, at some instant of the call. Of several nodes: unless
+//! * "Contended" only if another grant stood, others were queued, or the lock was reserved, at some instant of the call,
+//!   or another task of the process had the lock or asked for it. Of several nodes: unless
 //!   one majority answered all the time and stored at most what this call put there.
 //! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
-use super::{Checker, Finding, Property, Witness, seconds};
+use super::{Checker, Finding, Property, Witness, exclusion::get_along, seconds};
 use crate::{
     history::{
         Belief, Call, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId, Operation,
@@ -365,16 +366,41 @@ impl Facts<'_> {
             let ends = span.expiry(it.asked);
             span.stood_within(it.asked, it.ended) && ends.is_some_and(|ends| ends <= soon)
         });
-        let mut changes = spans.into_iter().flat_map(|it| &it.expiries);
-        // What a server means by an end is not seen while its clock is bent.
+        if self.0.terms.hold == Duration::ZERO {
+            return self.expired_by_request(&spans, it);
+        }
+        // The expiries of a server are not observed while its clock is wrong.
         let bent = [FaultEffect::ServerClock];
-        let changed = changes
-            .any(|&(at, by, _)| by == Client(host) && it.asked < at && at < it.ended)
-            || self
-                .0
-                .fault_intervals()
-                .any(&bent, host, it.asked.at, it.ended.at);
-        (changed || ends_soon) && self.0.terms.hold > Duration::ZERO
+        let bent = (self.0.fault_intervals()).any(&bent, host, it.asked.at, it.ended.at);
+        let mut changes = spans.into_iter().flat_map(|it| &it.expiries);
+        let changed = bent
+            || changes.any(|&(at, by, _)| by == Client(host) && it.asked < at && at < it.ended);
+        changed || ends_soon
+    }
+
+    /// Returns true if a server executed a request of the process during the call, and the grant's token, if it still
+    /// stood, then had a TTL of at most the timing tolerance. Such a release expires the token instead of deleting it.
+    /// The TTL is not observed while the clock of the server is wrong.
+    fn expired_by_request(&self, spans: &[&TokenSpan<'_>], it: &Operation) -> bool {
+        let tolerance = self.0.terms.timing_tolerance();
+        self.0.requests_of(it.actor.host).any(|request| {
+            let Some(at) = (request.executed).filter(|&at| it.asked.at <= at && at <= it.ended.at)
+            else {
+                return false;
+            };
+            let node = self.0.session(request).node;
+            let after = Moment {
+                at,
+                place: usize::MAX,
+            };
+            let theirs = spans.iter().filter(|span| span.node == node);
+            theirs
+                .filter(|span| span.stood_within(Moment::at(at), after))
+                .any(|span| {
+                    let expires = span.expiry(after);
+                    !self.exact(node, at) || expires.is_some_and(|end| end <= at + tolerance)
+                })
+        })
     }
 
     /// Whether no token of the grant stood on as many nodes as it takes, at any instant of the call.
@@ -414,6 +440,9 @@ impl Facts<'_> {
         if matches!(self.0.kind, Kind::Admission(_) | Kind::Latch(_)) {
             return true;
         }
+        if self.0.accepts(Excuse::HeldInProcess) && self.held_in_process(it) {
+            return true;
+        }
         let host = it.actor.host;
         let since = it.asked.at.saturating_sub(self.0.recovery());
         let heard = self
@@ -442,6 +471,40 @@ impl Facts<'_> {
             || self.0.queued().spans.iter().any(anothers)
             || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)
+    }
+
+    /// Returns true if another task of the process was in a call to acquire the lock, or had a grant that it had not
+    /// released. A lock may exclude the tasks of its process in the process, and ask a server only for one of them.
+    fn held_in_process(&self, it: &Operation) -> bool {
+        let excludes = |other: &Operation| {
+            let modes = other.call.mode().zip(it.call.mode());
+            modes.is_some_and(|(theirs, own)| !get_along(theirs, own))
+        };
+        self.0.operations().iter().any(|other| {
+            let beside = other.actor.host == it.actor.host && other.actor != it.actor;
+            beside && excludes(other) && other.asked < it.ended && it.asked < self.let_go(other)
+        })
+    }
+
+    /// Returns the moment from which an acquisition no longer occupies its process: the end of the call if it had no
+    /// grant, else the end of the call that released the grant.
+    fn let_go(&self, acquisition: &Operation) -> Moment {
+        if acquisition.outcome != Outcome::Ok {
+            return acquisition.ended;
+        }
+        let mut operations = self.0.operations().iter();
+        let released = operations.find(|it| it.call.gives_back() == Some(acquisition.op));
+        if let Some(released) = released {
+            return released.ended;
+        }
+        let host = acquisition.actor.host;
+        let ends = |what: &What| match *what {
+            What::Crash { host: of } | What::Panic { host: of, .. } => of == host,
+            _ => false,
+        };
+        let mut later = self.0.iter().filter(|&(at, _)| acquisition.ended < at);
+        let crash = later.find(|(_, what)| ends(what));
+        crash.map_or(Moment::NEVER, |(at, _)| at)
     }
 
     /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and
@@ -495,7 +558,10 @@ impl Facts<'_> {
                     return None;
                 };
                 let ttl = expires.map(|expires| expires.saturating_sub(at.at));
-                ttl.is_none_or(|ttl| ttl > longest)
+                // The token may have got its expiry before, under another key.
+                let begun = at.at.saturating_sub(longest);
+                let set_back = self.0.fault_intervals().set_back(span.node, begun, at.at);
+                ttl.is_none_or(|ttl| ttl > longest + set_back)
                     .then_some((at, host, ttl))
             });
             let (at, host, ttl) = theirs.next()?;
@@ -548,7 +614,7 @@ mod tests {
         let dropped = || {
             let drops = What::Invoke {
                 op: 3,
-                actor: crate::history::Actor::on(0),
+                actor: Actor::on(0),
                 call: Call::Drop { grant: 2 },
             };
             let again = [(2, tries(2, 0)), (2, granted(2, Some(10)))];
@@ -572,7 +638,7 @@ mod tests {
     }
     use crate::{
         checker::hand_made::*,
-        history::{Cause, History},
+        history::{Actor, Cause, History},
     };
 
     fn lie(entries: Vec<(u64, What)>) -> Option<String> {
@@ -733,6 +799,27 @@ mod tests {
         assert!(release(7, None));
     }
 
+    /// A release that sets an expiry of a millisecond: the client sees no deletion.
+    #[test]
+    fn a_release_may_let_the_token_expire_at_once() {
+        let release = |expires, executed, host| {
+            let told = [
+                (3, releases(2, 0, 1)),
+                (4, stores(0, "a", Some(expires))),
+                (7, done(2)),
+            ];
+            let mut history = history(held_by_c1(told.to_vec()));
+            history.dials(host, 0, 0, None);
+            history.asks(0, 4, executed, executed);
+            Truth.check(&history) == Finding::Valid
+        };
+        assert!(release(4, Some(4), 0));
+        assert!(!release(6, Some(4), 0), "two seconds are left");
+        assert!(!release(4, Some(2), 0), "a request before the call");
+        assert!(!release(4, None, 0), "no request was executed");
+        assert!(!release(4, Some(4), 1), "a request of another process");
+    }
+
     #[test]
     fn who_does_not_run_gives_it_an_end_later() {
         // Seed 13407 of `fenced-fair` under `suspend`: when it runs again its lease ends as soon as what it promised.
@@ -835,5 +922,44 @@ mod tests {
         assert_eq!(lie(vec![(1, stores(0, "a", Some(11)))]), None);
         assert!(lie(vec![(1, stores(0, "a", Some(12)))]).is_some());
         assert!(lie(vec![(1, stores(0, "a", None))]).is_some());
+    }
+
+    /// A client sets its own key with an expiry, and renames the key.
+    #[test]
+    fn a_clock_that_is_set_back_lengthens_what_has_an_expiry() {
+        let lies = |node, by_ms, at| {
+            let fault = crate::scenario::Fault::NodeClock { node, by_ms };
+            let mut entries = vec![
+                (20, stores(0, "a", Some(33))),
+                (at, What::Strikes { fault }),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            Truth.check(&history).witness().is_some()
+        };
+        assert!(!lies(0, -3_000, 19));
+        assert!(lies(0, -2_000, 19), "by less than that");
+        assert!(lies(0, 3_000, 19), "set forward");
+        assert!(lies(0, -3_000, 8), "before the lease began");
+        assert!(lies(1, -3_000, 19), "the clock of another node");
+    }
+
+    #[test]
+    fn a_process_is_free_again_when_its_grant_is_released() {
+        let refused_after = |more: Vec<(u64, What)>| {
+            let mut entries = vec![
+                (0, tries_by(1, Actor { host: 0, task: 1 })),
+                (1, granted(1, Some(9))),
+            ];
+            entries.extend(more);
+            entries.extend([(5, tries(2, 0)), (6, refused(2))]);
+            lie(entries).is_none()
+        };
+        assert!(refused_after(vec![]));
+        assert!(refused_after(vec![(2, releases(3, 0, 1))]));
+        assert!(!refused_after(vec![(2, releases(3, 0, 1)), (4, done(3))]));
+        let restart = vec![(2, What::Crash { host: 0 }), (3, What::Restart { host: 0 })];
+        assert!(!refused_after(restart));
     }
 }

@@ -59,6 +59,8 @@ pub enum Excuse {
     ForgottenLevel,
     /// The lock is reserved for a waiter.
     Reserved,
+    /// Another task of the process had the lock, or asked for it.
+    HeldInProcess,
     /// A node did not answer the requests of the call.
     NodeUnheard,
     /// Few enough nodes forgot a grant.

@@ -39,6 +39,8 @@ struct Span {
 /// All times at which faults had effects in a run.
 pub struct FaultIntervals {
     spans: Vec<Span>,
+    /// The jumps of the nodes' clocks to an earlier time: when, of which node, and how far.
+    set_back: Vec<(Duration, u8, Duration)>,
     nodes: u8,
 }
 
@@ -77,8 +79,15 @@ impl History {
                 diary.add(FaultEffect::Messages, host, node, closed, noticed);
             }
         }
+        let set_back = self.entries.iter().filter_map(|entry| match entry.what {
+            What::Strikes {
+                fault: Fault::NodeClock { node, by_ms },
+            } if by_ms < 0 => Some((entry.at, node, Duration::from_millis(by_ms.unsigned_abs()))),
+            _ => None,
+        });
         FaultIntervals {
             spans: diary.close(),
+            set_back: set_back.collect(),
             nodes,
         }
     }
@@ -288,6 +297,14 @@ impl FaultIntervals {
         self.spans.iter().any(|span| {
             span.what == what && span.overlaps(at, at) && span.node.is_none_or(|of| of == node)
         })
+    }
+
+    /// Returns by how much the clock of a node was set back from `from` to `to`.
+    #[must_use]
+    pub fn set_back(&self, node: u8, from: Duration, to: Duration) -> Duration {
+        let jumps = self.set_back.iter();
+        let theirs = jumps.filter(|&&(at, of, _)| of == node && from <= at && at <= to);
+        theirs.map(|&(_, _, by)| by).sum()
     }
 
     /// Returns true if a client process ran from `from` to `to`, and exchanged messages with a majority of the nodes.

@@ -15,6 +15,7 @@ mod redlock;
 mod semaphores;
 mod simple;
 mod strings;
+mod unusual;
 mod waiting;
 mod watchdog;
 
