@@ -106,7 +106,7 @@ impl Connection {
         self.is_spoilt.load(Ordering::Relaxed)
     }
 
-    /// Whether a request over it can be expected to be answered.
+    /// Returns true if a request over it can be expected to be answered.
     pub(crate) fn is_sound(&self) -> bool {
         !self.is_spoilt() && !self.is_over()
     }
@@ -127,12 +127,12 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether messages can arrive on this connection.
+    /// Returns true if messages can arrive on this connection.
     pub(crate) fn hears(&self) -> bool {
         self.hearing.hears.load(Ordering::Acquire)
     }
 
-    /// Whether messages arrived on this connection and do not any more: it has ended.
+    /// Returns true if messages arrived on this connection and do not any more: it has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.has_pushes && !self.hears()
     }

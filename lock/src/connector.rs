@@ -93,8 +93,8 @@ pub trait Connector: Send + Sync + 'static {
     /// The future is dropped when [`connect_timeout`](crate::LockManagerBuilder::connect_timeout) is over.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>>;
 
-    /// Whether [`connect`](Self::connect) opens a new connection each time. If it does not, a
-    /// connection stays in use although an answer stayed out.
+    /// Returns true if [`connect`](Self::connect) opens a new connection each time. If it does not, a connection stays
+    /// in use although an answer stayed out.
     fn reconnects(&self) -> bool {
         true
     }

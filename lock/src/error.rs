@@ -299,7 +299,8 @@ impl NodeError {
         }
     }
 
-    /// Whether a node of a cluster answered that the request belongs elsewhere, or not here yet: it was not executed.
+    /// Returns true if a node of a cluster answered that the request belongs elsewhere, or not here yet: it was not
+    /// executed.
     pub(crate) fn is_redirect(&self) -> bool {
         matches!(&self.kind, NodeErrorKind::Refused { code } if ["ASK", "MOVED", "TRYAGAIN"].contains(&code.as_str()))
     }
@@ -335,7 +336,7 @@ impl NodeError {
         error
     }
 
-    /// Whether another connection may do better than the one that this error came from.
+    /// Returns true if another connection may do better than the one that this error came from.
     pub(crate) fn spoils_the_connection(&self) -> bool {
         match &self.kind {
             NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,

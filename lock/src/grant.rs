@@ -151,7 +151,7 @@ impl Grant {
         self.last_lease.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this lease is the last one.
+    /// Returns true if this lease is the last one.
     pub(crate) fn ends_with_this_lease(&self) -> bool {
         self.last_lease.load(Ordering::Relaxed)
     }

@@ -223,7 +223,7 @@ impl<K: Kind> Lock<K> {
         &self.key
     }
 
-    /// Whether both are the same lock of the same manager.
+    /// Returns true if both are the same lock of the same manager.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.core, &other.core) && self.key == other.key
     }

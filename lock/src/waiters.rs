@@ -102,7 +102,7 @@ impl Waiters {
         }
     }
 
-    /// Whether the request that is sent with this token registers a name.
+    /// Returns true if the request that is sent with this token registers a name.
     pub(crate) fn registers(&self, token: [u8; Token::LEN]) -> bool {
         let state = self.lock();
         let mut entries = state.entries.range((token, 0)..=(token, u64::MAX));
@@ -242,7 +242,7 @@ impl Waiter {
         !std::mem::replace(&mut state.is_served, true)
     }
 
-    /// Whether its latest request registered its name, and messages arrive.
+    /// Returns true if its latest request registered its name, and messages arrive.
     pub(crate) fn is_registered(&self) -> bool {
         let entries = &self.waiters.lock().entries;
         entries.get(&self.id).is_some_and(|entry| entry.registered)

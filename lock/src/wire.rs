@@ -15,13 +15,13 @@ pub trait Endpoint: Send + Sync + 'static {
     /// Opens a connection. Its driver, if it has one, is run in the background by the caller.
     fn dial(&self) -> BoxFuture<'_, Result<Dialled, NodeError>>;
 
-    /// Whether [`dial`](Self::dial) gives a new connection each time. If it gives the same one over
-    /// and over, that one is kept even when an answer stays out.
+    /// Returns true if [`dial`](Self::dial) gives a new connection each time. If it gives the same one over and over,
+    /// that one is kept even when an answer stays out.
     fn redials(&self) -> bool {
         true
     }
 
-    /// Whether its connections send a request again by themselves, without telling, when a connection ends: as
+    /// Returns true if its connections send a request again by themselves, without telling, when a connection ends: as
     /// those to a cluster do. Requests are then such that executing them twice does no harm.
     fn resends(&self) -> bool {
         false
@@ -126,7 +126,7 @@ impl Command {
         self.ends.len()
     }
 
-    /// Whether there is not even a name.
+    /// Returns true if there is not even a name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()

@@ -47,7 +47,7 @@ impl Checker for Cancellation {
     }
 }
 
-/// Whether its caller left it to the lock to clean up.
+/// Returns true if its caller left it to the lock to clean up.
 fn was_dropped(it: &Operation) -> bool {
     match it.call {
         Call::Drop { .. } => it.outcome == Outcome::Ok,

@@ -380,7 +380,7 @@ fn swept(history: &Reading<'_>, at: Duration) -> Duration {
             if request.sent > busy.saturating_add(pause) {
                 break;
             }
-            let given_up = request.sent.saturating_add(history.request_timeout());
+            let given_up = history.given_up(request);
             let settled = history.settled(request).unwrap_or(given_up);
             busy = busy.max(settled.min(given_up));
         }

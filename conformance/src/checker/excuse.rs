@@ -7,9 +7,10 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
+        Self::WaitsInProcess,
         Self::ConnectionOfOneCall,
         Self::LostScript,
         Self::SplitVotes,
@@ -47,6 +48,7 @@ impl Excuse {
         match self {
             Self::ConcurrentGrants => Property::Fencing,
             Self::BrokenConnection
+            | Self::WaitsInProcess
             | Self::ConnectionOfOneCall
             | Self::LostScript
             | Self::SplitVotes => Property::Liveness,
@@ -121,6 +123,10 @@ impl Excuse {
                 "another task of the same process has a grant that it has not released, or its call to acquire the lock \
                  is under way: a lock may exclude the tasks of a process in the process"
             }
+            Self::WaitsInProcess => {
+                "another task of the same process has a grant that it has not released: the lock may exclude the tasks of a \
+                 process in the process, so the waiter asks the servers only after that"
+            }
             Self::BrokenConnection => {
                 "a call ends in an error because it finds a connection broken that no request has touched since"
             }
@@ -189,6 +195,7 @@ impl Excuse {
             Self::ForgottenLevel => "the release comes more than a lease after that",
             Self::Reserved => "the server stores nothing but the place of the caller in a queue",
             Self::HeldInProcess => "the other call is one of another process",
+            Self::WaitsInProcess => "the grant is one of another process",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
             Self::WakeUpLost => "the connection of another waiter broke",
@@ -226,7 +233,7 @@ mod tests {
         verdict::Claim,
     };
 
-    /// Whether a history convicts, with an excuse that counts or not.
+    /// Returns true if a history convicts, with an excuse that counts or not.
     fn convicts(excuse: Excuse, history: &History, counts: bool) -> bool {
         if excuse == Excuse::FewForgot {
             let witness = Witness {
@@ -282,6 +289,7 @@ mod tests {
             Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
             Excuse::Reserved => (reserved(), own_place()),
             Excuse::HeldInProcess => (refused_during_call_of(0), refused_during_call_of(1)),
+            Excuse::WaitsInProcess => (waits_behind_a_task_of(0), waits_behind_a_task_of(1)),
             Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
             Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
             Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
@@ -548,6 +556,18 @@ mod tests {
             cause: Cause::Client(0),
             waiting: vec![b"a".to_vec()],
         })
+    }
+
+    /// A task waits for 30 s; another one was granted the lock before and does not release it.
+    fn waits_behind_a_task_of(host: u8) -> History {
+        history(vec![
+            (0, tries_by(1, Actor { host, task: 1 })),
+            (1, stores(host, "a", Some(11))),
+            (1, granted(1, Some(11))),
+            (2, waits(2, 0, 30)),
+            (11, empties(0, Cause::Server)),
+            (32, refused(2)),
+        ])
     }
 
     /// A call is refused while a call of another task is under way that will be granted the lock.

@@ -15,7 +15,7 @@
 //! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
 //! meets none of these.
 
-use super::{Checker, Finding, Property, Witness, seconds};
+use super::{Checker, Finding, Property, Witness, in_process, seconds};
 use crate::history::{
     Belief, Call, End, Excuse, FaultIntervals, Mode, Moment, OpId, Operation, Outcome, Reading,
     Refusal, TokenSpan, What,
@@ -61,6 +61,7 @@ impl Checker for Liveness {
                 // Few waiters wait for so long, so this costly search runs for them alone.
                 let (held, turns) = held(&standing(history), waiter, from.at, until);
                 bound += held + hand_over.saturating_mul(turns);
+                bound = bound.saturating_add(kept_out(history, waiter).saturating_sub(from.at));
             }
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
@@ -101,6 +102,20 @@ impl Checker for Liveness {
             None => Finding::Valid,
         }
     }
+}
+
+/// Returns the time until which tasks of the process that asked before the waiter may keep it from asking the servers:
+/// they have not released their grants, or their calls are under way.
+fn kept_out(history: &Reading<'_>, waiter: &Operation) -> Duration {
+    if !history.accepts(Excuse::WaitsInProcess) {
+        return Duration::ZERO;
+    }
+    let rivals = in_process::rivals(history, waiter);
+    let before = rivals.filter(|(other, _)| other.asked < waiter.asked);
+    before
+        .map(|(_, let_go)| let_go.at)
+        .max()
+        .unwrap_or_default()
 }
 
 /// True if a call ended with an error although it had time left, and no fault struck what it depended on.

@@ -10,6 +10,7 @@ mod excuse;
 mod fairness;
 mod fencing;
 mod grounded_belief;
+mod in_process;
 mod latch;
 mod linearizable;
 mod liveness;
@@ -507,6 +508,7 @@ pub(crate) mod hand_made {
                 sent: s(sent),
                 bytes: 1,
                 command: "SET".to_owned(),
+                blocks: Duration::ZERO,
                 executed: executed.map(s),
                 replied: replied.map(s),
                 error: None,

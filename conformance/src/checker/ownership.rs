@@ -50,7 +50,9 @@ impl Checker for Ownership {
             let mut before = standing.remove(node).unwrap_or_default();
             before.retain(|tenure| tenure.stored.lives(at.at));
             if let Cause::Client(host) = *cause {
-                for tenure in &before {
+                // A lock that compares deadlines itself may take one as over when the clock shows it.
+                let unexpired = |it: &&Tenure<'_>| it.stored.expires.is_none_or(|end| at.at < end);
+                for tenure in before.iter().filter(unexpired) {
                     if let Some(wrong) = wrong(history, tenure, stored, host, at, &holders) {
                         return Finding::Violation(witness(tenure, wrong, host, at, &holders));
                     }
@@ -240,6 +242,9 @@ mod tests {
     fn an_expired_token_has_no_owner() {
         assert_eq!(verdict(then(vec![(11, stores(1, "b", Some(21)))])), Ok(()));
         assert_eq!(verdict(then(vec![(11, frees(1))])), Ok(()));
+        // It compares the deadline with the clock of the server.
+        assert_eq!(verdict(then(vec![(10, stores(1, "b", Some(20)))])), Ok(()));
+        assert!(verdict(then(vec![(9, stores(1, "b", Some(19)))])).is_err());
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl Facts<'_> {
         told.last().or_else(stored)
     }
 
-    /// Whether a grant was gone at the server before it ended, by others' doing or because a clock jumped.
+    /// Returns true if a grant was gone at the server before it ended, by others' doing or because a clock jumped.
     fn was_taken(&self, belief: &Belief) -> bool {
         let mut spans = self.0.tokens().of_grant(belief);
         spans.any(|span| {
@@ -163,8 +163,9 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether a loss is not explained by the requests of its process. One attempt to extend it may have failed, and a good
-    /// holder makes another one after the same time; if that would have been heard before the end, there was no need to lose it.
+    /// Returns true if a loss is not explained by the requests of its process. One attempt to extend it may have
+    /// failed, and a good holder makes another one after the same time; if that would have been heard before the end,
+    /// there was no need to lose it.
     fn had_another_chance(&self, belief: &Belief) -> bool {
         let Some((begun, ends)) = self.last_term(belief) else {
             return false;

@@ -141,7 +141,7 @@ fn hold(history: &Reading<'_>, it: &Operation) -> Option<Hold> {
     Some(Hold { from, lasts })
 }
 
-/// Whether a call took so long because one request followed the other, each in its time.
+/// Returns true if a call took so long because one request followed the other, each in its time.
 fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
     let wait = patience(it.call).unwrap_or_default() + hold_left(history, it);
     let host = it.actor.host;
@@ -170,8 +170,9 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     let patience = history.request_timeout();
     // What failed is perhaps tried again.
     let failed = history.requests_of(host).any(|request| {
-        let settled = history.settled(request).unwrap_or(to);
-        request.sent <= to && over <= settled + history.recovery() && history.failed(request)
+        let given_up = history.given_up(request);
+        let settled = history.settled(request).unwrap_or(given_up);
+        settled <= to && over <= settled + history.recovery() && history.failed(request)
     });
     if failed {
         return None;
@@ -208,7 +209,7 @@ fn patience(call: Call) -> Option<Duration> {
     }
 }
 
-/// Whether the process of an operation was connected before: an earlier one of it got somewhere.
+/// Returns true if the process of an operation was connected before: an earlier one of it got somewhere.
 fn connected(history: &History, operations: &[Operation], late: &Operation) -> bool {
     let restarts = history.iter().take_while(|&(at, _)| at < late.asked);
     let theirs = restarts
@@ -350,6 +351,30 @@ mod tests {
             history.asks(0, sent, Some(sent), Some(replied));
         }
         Timeouts.check(&history) == Finding::Valid
+    }
+
+    /// A lock that waits in BLPOP for the rest of its wait; its server is paused meanwhile.
+    #[test]
+    fn a_request_that_blocks_may_fail_a_request_timeout_after_its_wait() {
+        let passes = |end, sent, blocks| {
+            let calls = [(1, waits(1, 0, 9)), (end, refused(1))];
+            let mut history = history(after_a_first_call(calls.to_vec()));
+            (history.lease, history.terms.waits) = (s(18), true); // a request timeout of 3 s
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(sent), None);
+            history.requests[0].blocks = s(blocks);
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(13, 2, 8));
+        assert!(!passes(14, 2, 8), "later than the timeout");
+        assert!(
+            !passes(13, 2, 0),
+            "a request that does not block failed before"
+        );
+        assert!(
+            !passes(20, 2, 30),
+            "it blocks for longer than the call waits"
+        );
     }
 
     #[test]

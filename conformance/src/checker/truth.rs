@@ -9,7 +9,7 @@
 //!   one majority answered all the time and stored at most what this call put there.
 //! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
-use super::{Checker, Finding, Property, Witness, exclusion::get_along, seconds};
+use super::{Checker, Finding, Property, Witness, in_process, seconds};
 use crate::{
     history::{
         Belief, Call, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId, Operation,
@@ -86,7 +86,7 @@ fn nodes<'a>(spans: impl Iterator<Item = &'a TokenSpan<'a>>) -> usize {
     nodes.len()
 }
 
-/// Whether it was removed before its time was over.
+/// Returns true if it was removed before its time was over.
 fn cut_short(span: &&TokenSpan<'_>) -> bool {
     let (gone, _) = span.gone;
     span.expiry(gone).is_none_or(|ends| gone.at < ends)
@@ -197,9 +197,10 @@ impl Facts<'_> {
                 })
     }
 
-    /// Whether the token of a reentrant lock may have a level that its owner does not count: of an acquisition without an answer,
-    /// of a release without an answer, or of a guard that it dropped. Such a level counts until the lease is over that the last
-    /// request of that call began; later only if the servers show that the release took a level away.
+    /// Returns true if the token of a reentrant lock may have a level that its owner does not count: of an acquisition
+    /// without an answer, of a release without an answer, or of a guard that it dropped. Such a level counts until the
+    /// lease is over that the last request of that call began; later only if the servers show that the release took a
+    /// level away.
     fn has_forgotten_level(&self, belief: &Belief, release: &Operation) -> bool {
         if !self.0.accepts(Excuse::ForgottenLevel) {
             return false;
@@ -255,7 +256,8 @@ impl Facts<'_> {
         well.map_or(until, |well| until.max(well.saturating_add(spare)))
     }
 
-    /// Whether a request of the process lowered the depth of the grant's token during the call, and left it there.
+    /// Returns true if a request of the process lowered the depth of the grant's token during the call, and left it
+    /// there.
     fn lowered_depth(&self, belief: &Belief, it: &Operation) -> bool {
         let names = self.names(belief);
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
@@ -311,7 +313,7 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether a request of the process lowered the count of holders during the call.
+    /// Returns true if a request of the process lowered the count of holders during the call.
     fn counted_down(&self, it: &Operation) -> bool {
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
         self.0.iter().any(|(at, what)| {
@@ -330,8 +332,8 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether servers counted a holder at some instant of the call that this call alone did not count. What a process counts
-    /// may be of another call of it that is `beside` this one.
+    /// Returns true if servers counted a holder at some instant of the call that this call alone did not count. What a
+    /// process counts may be of another call of it that is `beside` this one.
     fn counted_others(&self, it: &Operation, beside: bool) -> bool {
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
         let mut meanwhile = false;
@@ -354,8 +356,8 @@ impl Facts<'_> {
         meanwhile || before.values().any(|&count| count > 0)
     }
 
-    /// Whether a request of the process gave the grant another end during the call, as the release of one does that keeps
-    /// others out for some time at least; or need not, as it ends soon enough.
+    /// Returns true if a request of the process gave the grant another end during the call, as the release of one does
+    /// that keeps others out for some time at least; or need not, as it ends soon enough.
     fn ends_later(&self, belief: &Belief, it: &Operation) -> bool {
         let host = it.actor.host;
         let spans = self.of_grant(belief);
@@ -403,7 +405,7 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether no token of the grant stood on as many nodes as it takes, at any instant of the call.
+    /// Returns true if no token of the grant stood on as many nodes as it takes, at any instant of the call.
     fn was_gone(&self, belief: &Belief, it: &Operation) -> bool {
         let names = self.names(belief);
         let theirs = self.0.tokens().spans.iter();
@@ -413,7 +415,7 @@ impl Facts<'_> {
         !names.is_empty() && nodes.len() < self.quorum()
     }
 
-    /// Whether the one token of the grant stood on as many nodes as it takes, all the time.
+    /// Returns true if the one token of the grant stood on as many nodes as it takes, all the time.
     fn stood_throughout(&self, belief: &Belief, since: Moment, until: Moment) -> bool {
         let names = self.names(belief);
         let everywhere = self.0.tokens().spans.iter().filter(|span| {
@@ -435,7 +437,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether others held the lock, or were queued, or the lock was reserved, at some instant of the call.
+    /// Returns true if others held the lock, or were queued, or the lock was reserved, at some instant of the call.
     fn contended(&self, it: &Operation) -> bool {
         if matches!(self.0.kind, Kind::Admission(_) | Kind::Latch(_)) {
             return true;
@@ -474,41 +476,14 @@ impl Facts<'_> {
     }
 
     /// Returns true if another task of the process was in a call to acquire the lock, or had a grant that it had not
-    /// released. A lock may exclude the tasks of its process in the process, and ask a server only for one of them.
+    /// released.
     fn held_in_process(&self, it: &Operation) -> bool {
-        let excludes = |other: &Operation| {
-            let modes = other.call.mode().zip(it.call.mode());
-            modes.is_some_and(|(theirs, own)| !get_along(theirs, own))
-        };
-        self.0.operations().iter().any(|other| {
-            let beside = other.actor.host == it.actor.host && other.actor != it.actor;
-            beside && excludes(other) && other.asked < it.ended && it.asked < self.let_go(other)
-        })
+        let mut rivals = in_process::rivals(&self.0, it);
+        rivals.any(|(other, let_go)| other.asked < it.ended && it.asked < let_go)
     }
 
-    /// Returns the moment from which an acquisition no longer occupies its process: the end of the call if it had no
-    /// grant, else the end of the call that released the grant.
-    fn let_go(&self, acquisition: &Operation) -> Moment {
-        if acquisition.outcome != Outcome::Ok {
-            return acquisition.ended;
-        }
-        let mut operations = self.0.operations().iter();
-        let released = operations.find(|it| it.call.gives_back() == Some(acquisition.op));
-        if let Some(released) = released {
-            return released.ended;
-        }
-        let host = acquisition.actor.host;
-        let ends = |what: &What| match *what {
-            What::Crash { host: of } | What::Panic { host: of, .. } => of == host,
-            _ => false,
-        };
-        let mut later = self.0.iter().filter(|&(at, _)| acquisition.ended < at);
-        let crash = later.find(|(_, what)| ends(what));
-        crash.map_or(Moment::NEVER, |(at, _)| at)
-    }
-
-    /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and
-    /// have removed it within one step, in which nothing is seen of that.
+    /// Returns true if an acquisition of the same process was given up so shortly before that a node may have put its
+    /// token there and have removed it within one step, in which nothing is seen of that.
     fn stirred(&self, it: &Operation) -> bool {
         let since = it.asked.at.saturating_sub(self.0.recovery());
         self.0.operations().iter().any(|other| {
@@ -522,8 +497,8 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether one majority of the nodes answered all the time and stored nothing but what this call put there, from its
-    /// first request to its last reply. Votes that were split leave no such majority.
+    /// Returns true if one majority of the nodes answered all the time and stored nothing but what this call put there,
+    /// from its first request to its last reply. Votes that were split leave no such majority.
     fn free_majority(&self, it: &Operation, alone: bool) -> bool {
         let Topology::Nodes(nodes) = self.0.topology else {
             return true;
@@ -540,8 +515,8 @@ impl Facts<'_> {
         (0..nodes).filter(is_free).count() >= self.quorum()
     }
 
-    /// Whether the caller was not willing to wait for as long as the slowest of several nodes may take
-    /// to answer: to connect, to be told the script, to ask, and to ask once more with what all said; and to have a number
+    /// Returns true if the caller was not willing to wait for as long as the slowest of several nodes may take to
+    /// answer: to connect, to be told the script, to ask, and to ask once more with what all said; and to have a number
     /// stored, by a script that it has to be told as well.
     fn hurried(&self, it: &Operation) -> bool {
         let trips = self.0.terms.round_trips(6);
@@ -579,7 +554,7 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether the clock of a server showed true time.
+    /// Returns true if the clock of a server showed true time.
     fn exact(&self, node: u8, at: Duration) -> bool {
         !self
             .0

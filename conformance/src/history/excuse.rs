@@ -7,6 +7,8 @@ pub enum Excuse {
     ConcurrentGrants,
     /// A call found a connection broken.
     BrokenConnection,
+    /// A task waits for another one of its process.
+    WaitsInProcess,
     /// A connection was dialled for one call alone.
     ConnectionOfOneCall,
     /// A server had lost a script.

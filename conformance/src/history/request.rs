@@ -36,6 +36,9 @@ pub struct Request {
     pub bytes: usize,
     /// The name of the command, in upper case.
     pub command: String,
+    /// Longest time for which it asks the server to block before it answers: zero for most commands, [`Duration::MAX`] if
+    /// there is no end.
+    pub blocks: Duration,
     /// True time at which the server received all of it; the server executes it then, unless it blocks or is queued.
     pub executed: Option<Duration>,
     /// True time at which all of its reply had arrived at the process.
@@ -86,11 +89,19 @@ impl History {
         }
     }
 
-    /// Returns true if a request failed: the reply was an error, or did not arrive within the request timeout.
+    /// Returns true if a request failed: the reply was an error, or did not arrive within the request timeout. If the request
+    /// blocks, the timeout counts from the end of that.
     #[must_use]
     pub fn failed(&self, request: &Request) -> bool {
-        let due = request.sent.saturating_add(self.request_timeout());
+        let due = self.given_up(request);
         request.error.is_some() || request.replied.is_none_or(|replied| due < replied)
+    }
+
+    /// Returns the time from which a process no longer waits for the reply of a request.
+    #[must_use]
+    pub fn given_up(&self, request: &Request) -> Duration {
+        let blocked = request.sent.saturating_add(request.blocks);
+        blocked.saturating_add(self.request_timeout())
     }
 
     /// Returns true if a connection of a process to a node was broken at a time, and the process had not replaced it.
@@ -200,8 +211,8 @@ impl History {
 
     /// Returns the time until which a client process is busy without a pause, starting at `from`: it dials, or one of its requests
     /// is outstanding, and the next one follows as soon as that has ended. With a `node`, only dials and requests to this server
-    /// count. A request counts for `patience` at most, because its process waits no longer for the reply. At most `count` steps
-    /// count, so that a loop without a pause is not busy for ever.
+    /// count. A request counts for `patience` at most, because its process waits no longer for the reply; if it blocks at `from`,
+    /// `patience` counts from then. At most `count` steps count, so that a loop without a pause is not busy for ever.
     #[must_use]
     pub fn busy_until(
         &self,
@@ -219,7 +230,8 @@ impl History {
             let dials = dials.map(|session| (session.dialled, session.opened));
             let requests = self.requests_of(host).filter(|it| there(self.session(it)));
             let requests = requests.map(|it| {
-                let until = it.sent.saturating_add(patience);
+                let blocked = it.sent.saturating_add(it.blocks).min(from);
+                let until = it.sent.max(blocked).saturating_add(patience);
                 (it.sent, self.settled(it).map_or(until, |at| at.min(until)))
             });
             dials.chain(requests).collect()

@@ -40,13 +40,13 @@ pub struct Tokens<'a> {
 type Shown<'a> = (&'a [u8], Option<Duration>);
 
 impl TokenSpan<'_> {
-    /// Whether it stood at a moment.
+    /// Returns true if it stood at a moment.
     #[must_use]
     pub fn stood(&self, at: Moment) -> bool {
         self.from <= at && at < self.gone.0
     }
 
-    /// Whether it stood at some moment of a span.
+    /// Returns true if it stood at some moment of a span.
     #[must_use]
     pub fn stood_within(&self, from: Moment, to: Moment) -> bool {
         self.from <= to && from < self.gone.0

@@ -4,7 +4,8 @@
 //! order of the requests. RESP3 pushes and messages to a subscriber are no replies. SUBSCRIBE and its
 //! relatives have one confirmation for each argument. Other commands need no special case.
 
-use std::collections::VecDeque;
+use super::blocking::blocks_for;
+use std::{collections::VecDeque, time::Duration};
 
 /// The requests of one connection that have no reply yet.
 #[derive(Default)]
@@ -32,6 +33,8 @@ pub(super) struct Found {
     pub(super) command: String,
     /// Size of the request.
     pub(super) bytes: usize,
+    /// Longest time for which it asks the server to block.
+    pub(super) blocks: Duration,
     arguments: usize,
 }
 
@@ -207,38 +210,52 @@ fn reply(bytes: &[u8]) -> Length {
     }
 }
 
-/// Returns the command of a request, and its number of arguments.
+/// Reads a request: an array of bulk strings, or an inline command.
 fn found(frame: &[u8]) -> Found {
-    let words = line(frame).map_or(&[][..], |(head, _)| head);
-    let (command, arguments) = match words.strip_prefix(b"*") {
-        Some(count) => {
-            let count = number(count).and_then(|count| usize::try_from(count).ok());
-            (first_word(frame), count.unwrap_or(0))
-        }
-        None => {
-            let words = words.split(u8::is_ascii_whitespace);
-            let mut words = words.filter(|word| !word.is_empty());
-            (words.next(), 1 + words.count())
-        }
-    };
-    let mut command = String::from_utf8_lossy(command.unwrap_or_default()).into_owned();
-    command.make_ascii_uppercase();
-    Found {
-        command,
-        bytes: frame.len(),
-        arguments: arguments.saturating_sub(1),
+    let head = line(frame).map_or(&[][..], |(head, _)| head);
+    if let Some(count) = head.strip_prefix(b"*") {
+        let count = number(count).and_then(|count| usize::try_from(count).ok());
+        Found::of(frame.len(), count.unwrap_or(0), elements(frame))
+    } else {
+        let words = || {
+            let words = head.split(u8::is_ascii_whitespace);
+            words.filter(|word| !word.is_empty())
+        };
+        Found::of(frame.len(), words().count(), words())
     }
+}
+
+impl Found {
+    /// Takes the size of a request, the number of its words, and the words.
+    fn of<'a>(bytes: usize, count: usize, mut words: impl Iterator<Item = &'a [u8]>) -> Self {
+        let command = words.next().unwrap_or_default();
+        let mut command = String::from_utf8_lossy(command).into_owned();
+        command.make_ascii_uppercase();
+        Self {
+            bytes,
+            blocks: blocks_for(&command, words),
+            arguments: count.saturating_sub(1),
+            command,
+        }
+    }
+}
+
+/// Returns the elements of an array, up to the first one that is no bulk string.
+fn elements(frame: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = line(frame).map_or(&[][..], |(_, next)| &frame[next..]);
+    std::iter::from_fn(move || {
+        let (head, then) = line(rest)?;
+        let length = usize::try_from(number(head.strip_prefix(b"$")?)?).ok()?;
+        let element = rest.get(then..then.checked_add(length)?)?;
+        rest = rest.get(then + length + 2..).unwrap_or_default();
+        Some(element)
+    })
 }
 
 /// Returns the first element of an array, if it is a string.
 fn first_word(frame: &[u8]) -> Option<&[u8]> {
-    let (head, next) = line(frame)?;
-    if !matches!(head.first(), Some(b'*' | b'>')) {
-        return None;
-    }
-    let (head, then) = line(&frame[next..])?;
-    let length = usize::try_from(number(head.strip_prefix(b"$")?)?).ok()?;
-    frame.get(next + then..next + then + length)
+    let array = matches!(frame.first(), Some(b'*' | b'>'));
+    elements(frame).next().filter(|_| array)
 }
 
 /// Returns the code of an error reply.

@@ -114,6 +114,7 @@ impl Recorder {
             sent,
             bytes: found.bytes,
             command: found.command,
+            blocks: found.blocks,
             executed: None,
             replied: None,
             error: None,

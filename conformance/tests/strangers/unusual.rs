@@ -6,7 +6,7 @@ use crate::{
     opens_a_handle,
     simple::COMPARE_AND_DELETE,
 };
-use redis::RedisResult;
+use redis::{ErrorKind, RedisResult};
 use redouble::Data;
 use redouble_conformance::{
     BoxError, Host, NotOffered, Promises, Subject, backend::View, checker::Property,
@@ -91,7 +91,11 @@ impl Shaped {
                 };
                 let taken: bool = lock.ask(&[command, &own, key]).await?;
                 if !taken || self.0 == Shape::Copied {
-                    let _: u32 = lock.ask(&["DEL", &own]).await?;
+                    let stood: bool = lock.ask(&["DEL", &own]).await?;
+                    if !taken && !stood && self.0 == Shape::Copied {
+                        let why = (ErrorKind::Client, "the key of the client has expired");
+                        return Err(why.into());
+                    }
                 }
                 Ok(taken)
             }

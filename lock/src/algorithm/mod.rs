@@ -65,13 +65,14 @@ pub(crate) trait Acquisition: Send + Sync + 'static {
     /// Waits until `replicas` replicas have the grant, for some part of the time that is left. Returns how many have.
     fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>>;
 
-    /// Whether nothing of this acquisition is left in Redis or on its way there.
+    /// Returns true if nothing of this acquisition is left in Redis or on its way there.
     fn is_settled(&self) -> bool;
 
-    /// Whether the lock was granted and is not known to be gone.
+    /// Returns true if the lock was granted and is not known to be gone.
     fn may_stand(&self) -> bool;
 
-    /// Whether it must not be asked again: a call that still wants the lock makes a new acquisition and drops this one.
+    /// Returns true if it must not be asked again: a call that still wants the lock makes a new acquisition and drops
+    /// this one.
     fn is_spent(&self) -> bool {
         false
     }

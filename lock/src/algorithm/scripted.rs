@@ -211,7 +211,7 @@ impl Scripted {
 }
 
 impl Traces {
-    /// Whether Redis has something of it, as far as is known.
+    /// Returns true if Redis has something of it, as far as is known.
     fn is_there(&self) -> bool {
         self.stands || self.waits
     }

@@ -101,7 +101,7 @@ impl Link {
         &self.receivers
     }
 
-    /// Whether a request may be executed twice without a sign of it.
+    /// Returns true if a request may be executed twice without a sign of it.
     pub(crate) fn resends(&self) -> bool {
         self.endpoint.resends()
     }

@@ -120,7 +120,7 @@ impl<'a> Database<'a> {
         self.find(key, |value, _| Some(Data::of(value)))
     }
 
-    /// Whether `key` is there.
+    /// Returns true if `key` is there.
     pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
         self.find(key, |_, _| Some(())).is_some()
     }
@@ -185,7 +185,7 @@ impl Server {
         self.db(0).list(key)
     }
 
-    /// Whether `key` is there, in database 0.
+    /// Returns true if `key` is there, in database 0.
     pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
         self.db(0).exists(key)
     }

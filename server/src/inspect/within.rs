@@ -175,7 +175,7 @@ impl Alarm {
         Self { ringing, _stop }
     }
 
-    /// Whether it has rung; `waker` is woken when it does.
+    /// Returns true if it has rung; `waker` is woken when it does.
     fn has_rung(&self, waker: &Waker) -> bool {
         let mut ringing = lock(&self.ringing);
         ringing.waker = Some(waker.clone());

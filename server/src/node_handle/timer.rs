@@ -87,7 +87,7 @@ impl Timer {
         }
     }
 
-    /// Whether the event loop is the timer, so that a driver waits for nothing but the end.
+    /// Returns true if the event loop is the timer, so that a driver waits for nothing but the end.
     pub(crate) fn is_left_to_event_loop(&self, waiter: &mut TimerWaiter) -> bool {
         let Some(event_loop) = self.event_loop.get() else {
             return false;

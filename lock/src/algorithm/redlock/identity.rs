@@ -84,8 +84,8 @@ fn run_id(info: &[u8]) -> Option<Vec<u8>> {
     Some(id.trim_ascii().to_vec())
 }
 
-/// Whether a script that one node is given is known to the other one. Test doubles with the same seed have the same run
-/// id, so that alone proves nothing.
+/// Returns true if a script that one node is given is known to the other one. Test doubles with the same seed have the
+/// same run id, so that alone proves nothing.
 async fn share_scripts(
     one: &Arc<Link>,
     other: &Arc<Link>,

@@ -173,8 +173,8 @@ impl Ctx<'_> {
         self.block_on(&[], Kind::String, timeout, answer)
     }
 
-    /// Whether a blocking command may look at this key now: at its first run at all of them, when it
-    /// is run again only at the one that became ready.
+    /// Returns true if a blocking command may look at this key now: at its first run at all of them, when it is run
+    /// again only at the one that became ready.
     pub(crate) fn may_serve(&self, key: &[u8]) -> bool {
         self.state
             .unit

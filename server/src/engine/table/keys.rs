@@ -267,7 +267,7 @@ impl KeySpecs {
         self.iter().count()
     }
 
-    /// Whether any of them stands for keys; the channels of SPUBLISH are none.
+    /// Returns true if any of them stands for keys; the channels of SPUBLISH are none.
     pub(crate) fn hold_keys(&self) -> bool {
         self.iter().any(|spec| !spec.has("not_key"))
     }
