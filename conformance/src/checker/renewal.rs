@@ -415,8 +415,20 @@ impl Facts<'_> {
         })
     }
 
-    /// A grant that is extended after it was given back. A request that was sent before that arrives
-    /// within the latency where nothing is wrong.
+    /// Returns true if each request of a process that a server executed at a time was sent after `end`. If no request is known, one
+    /// that was sent before `end` arrives within the latency where nothing is wrong.
+    fn sent_after(&self, end: Duration, host: u8, node: u8, at: Duration) -> bool {
+        let theirs = self.0.requests_of(host);
+        let theirs = theirs.filter(|it| it.executed == Some(at) && self.0.session(it).node == node);
+        if let Some(first) = theirs.map(|it| it.sent).min() {
+            return end < first;
+        }
+        let terms = &self.0.terms;
+        let sent = at.saturating_sub(terms.latency + terms.timing_tolerance());
+        end < sent && (self.0.fault_intervals()).heard_everywhere(host, sent, at)
+    }
+
+    /// A grant that is extended after it was given back, by a request that was sent after that.
     fn not_silent(&self) -> Option<Witness> {
         let tokens = self.0.tokens();
         let given_back = self.0.beliefs().iter().filter(|it| it.end == End::Released);
@@ -428,7 +440,6 @@ impl Facts<'_> {
             .filter(extended)
             .filter_map(|belief| {
                 let host = belief.actor.host;
-                let sent_by = self.0.terms.latency + self.0.terms.timing_tolerance();
                 let hold = self.0.terms.longest_hold();
                 let theirs = tokens.surely_of_grant(belief, self.0.operations());
                 let mut extended = theirs.flat_map(|span| {
@@ -445,12 +456,11 @@ impl Facts<'_> {
                         });
                         let kept = kept && hold > Duration::ZERO;
                         let longer = longer && !kept;
-                        (longer && cause == Cause::Client(host)).then_some(at)
+                        (longer && cause == Cause::Client(host)).then_some((at, span.node))
                     })
                 });
                 let under_one_name = self.0.reentrant && self.0.accepts(Excuse::AcquiredAgain);
-                let at = extended.find(|&at| {
-                    let sent_from = at.at.saturating_sub(sent_by);
+                let (at, _) = extended.find(|&(at, node)| {
                     // An acquisition under the same token extends it too, even if its reply never reached the client.
                     let unheard = under_one_name
                         && self.0.operations().iter().any(|it| {
@@ -465,13 +475,7 @@ impl Facts<'_> {
                         };
                         other.actor == belief.actor && since <= at && at < other.to
                     });
-                    sent_from > belief.to.at
-                        && !again
-                        && !unheard
-                        && self
-                            .0
-                            .fault_intervals()
-                            .heard_everywhere(host, sent_from, at.at)
+                    !again && !unheard && self.sent_after(belief.to.at, host, node, at.at)
                 })?;
                 let message = format!(
                     "at {} a request of {} extended the grant that it gave back at {}",
@@ -802,6 +806,24 @@ mod tests {
         };
         assert_eq!(extended(4), None, "it was under way");
         assert!(extended(5).unwrap().contains("extended the grant"));
+    }
+
+    /// A renewal that its client gave up arrives late. The client releases the grant at 4.
+    #[test]
+    fn a_request_that_was_sent_before_the_release_may_arrive_after_it() {
+        let extended = |sent| {
+            let entries = vec![
+                (4, releases(2, 0, 1)),
+                (5, done(2)),
+                (7, stores(0, "a", Some(17))),
+            ];
+            let mut history = history(held_by_c1(entries));
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(7), Some(7));
+            Renewal.check(&history) == Finding::Valid
+        };
+        assert!(extended(3));
+        assert!(!extended(5));
     }
 
     #[test]
