@@ -12,7 +12,9 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Belief, Cause, End, History, Holder, Mode, Moment, Reading, Scope, Tokens, What},
+    history::{
+        Belief, Cause, End, History, Holder, Mode, Moment, Owners, Reading, Scope, Tokens, What,
+    },
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -57,6 +59,7 @@ struct Record<'a> {
     /// States of each node, in order of time.
     nodes: Vec<Vec<State<'a>>>,
     /// Masters, each with the moment from which it was the master. The first master is node 0.
+    owners: &'a Owners<'a>,
     masters: Vec<(Moment, u8)>,
     topology: Topology,
     reentrant: bool,
@@ -100,7 +103,8 @@ fn held(history: &History, belief: &Belief) -> Belief {
 }
 
 impl<'a> Record<'a> {
-    fn of(history: &'a History) -> Self {
+    fn of(history: &'a Reading<'_>) -> Self {
+        let (history, owners) = (history.history(), history.owners());
         let mut nodes = Vec::new();
         nodes.resize_with(usize::from(history.topology.servers()), Vec::new);
         let mut masters = vec![(Moment::at(Duration::ZERO), 0)];
@@ -126,6 +130,7 @@ impl<'a> Record<'a> {
         }
         Self {
             nodes,
+            owners,
             masters,
             topology: history.topology,
             reentrant: history.reentrant,
@@ -240,14 +245,20 @@ impl<'a> Record<'a> {
         tokens
     }
 
-    /// Tokens that requests of the holder's process stored during the acquisition.
+    /// Tokens that requests of the holder's process stored during the acquisition, and tokens of the process that others stored.
     fn tokens(&self, belief: &Belief) -> BTreeSet<&'a [u8]> {
-        let written = self.nodes.iter().flatten().filter(|state| {
-            let theirs = state.cause == Cause::Client(belief.actor.host);
-            theirs && belief.asked < state.since && state.since < belief.from
+        let states = self.nodes.iter().flatten();
+        let meanwhile =
+            states.filter(|state| belief.asked < state.since && state.since < belief.from);
+        let host = belief.actor.host;
+        let tokens = meanwhile.flat_map(|state| {
+            let tokens = state.stored.iter().map(|stored| &*stored.token);
+            tokens.filter(move |&token| {
+                state.cause == Cause::Client(host)
+                    || self.owners.of(token, state.cause) == Some(host)
+            })
         });
-        let tokens = written.flat_map(|state| state.stored);
-        tokens.map(|stored| &*stored.token).collect()
+        tokens.collect()
     }
 
     /// First moment of the belief at which the token is not stored.

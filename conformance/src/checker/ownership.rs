@@ -1,7 +1,7 @@
 //! P5, owner-only: a late release or renewal never frees or extends the grant of another owner.
 //!
 //! The checker looks at what the server stored, and at the request that changed it. A stored token belongs to the
-//! client process whose request stored it. While the token is unexpired, no request of another process may change it.
+//! client process that named it for a grant or queued with it, else to the one whose request stored it. While the token is unexpired, no request of another process may change it.
 //! While its holder believes that it holds the lock, no request at all may remove it: a release by the holder would
 //! have ended the belief.
 //!
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Judges P5.
 pub struct Ownership;
 
-/// A stored holder, with the client process that stored it.
+/// A stored holder, with the client process to which it belongs.
 #[derive(Clone, Copy)]
 struct Tenure<'a> {
     stored: &'a Holder,
@@ -61,11 +61,11 @@ impl Checker for Ownership {
             let mut now = Vec::with_capacity(stored.len());
             for stored in stored {
                 let known = before.iter().find(|it| it.stored.token == stored.token);
-                match (known, *cause) {
-                    (Some(before), _) => now.push(Tenure { stored, ..*before }),
-                    (None, Cause::Client(owner)) => now.push(Tenure { stored, owner }),
-                    (None, Cause::Server | Cause::Fault) => {}
-                }
+                let owner = match known {
+                    Some(before) => Some(before.owner),
+                    None => history.owners().of(&stored.token, *cause),
+                };
+                now.extend(owner.map(|owner| Tenure { stored, owner }));
             }
             standing.insert(*node, now);
         }

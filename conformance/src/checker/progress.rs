@@ -6,7 +6,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Actor, Cause, History, Holder, Moment, OpId, Reading, Refusal, What},
+    history::{Actor, Cause, Holder, Moment, OpId, Reading, Refusal, What},
     scenario::{Fault, Topology},
     simulation::FIRST_PROBE_OP,
 };
@@ -74,7 +74,7 @@ impl Checker for Progress {
     clippy::wildcard_enum_match_arm,
     reason = "most of what happens is no matter here"
 )]
-fn left_behind(history: &History) -> Option<Witness> {
+fn left_behind(history: &Reading<'_>) -> Option<Witness> {
     let mut dead: BTreeSet<u8> = BTreeSet::new();
     let mut longest = history.lease + GRANULARITY;
     let spare = match history.topology {
@@ -109,10 +109,10 @@ fn left_behind(history: &History) -> Option<Witness> {
                 }
                 let owner = |stored: &Holder| {
                     let known = before.iter().find(|(of, _)| of.token == stored.token);
-                    match (known, *cause) {
-                        (Some(&(_, owner)), _) | (None, Cause::Client(owner)) => Some(owner),
-                        (None, Cause::Server | Cause::Fault) => None,
-                    }
+                    known.map_or_else(
+                        || history.owners().of(&stored.token, *cause),
+                        |&(_, owner)| Some(owner),
+                    )
                 };
                 let now = stored.iter().filter_map(|it| Some((it, owner(it)?)));
                 kept.insert(*node, now.collect());

@@ -1,8 +1,8 @@
 //! A history with everything that the checkers derive from it. It is derived once, and all checkers use it.
 
 use super::{
-    Actor, Belief, Call, Excuse, FaultIntervals, History, Moment, OpId, Operation, TokenSpan,
-    Tokens, What,
+    Actor, Belief, Call, Excuse, FaultIntervals, History, Moment, OpId, Operation, Owners,
+    TokenSpan, Tokens, What,
 };
 use std::{collections::BTreeMap, ops::Deref, time::Duration};
 
@@ -16,6 +16,7 @@ pub struct Reading<'a> {
     tokens: Tokens<'a>,
     queued: Tokens<'a>,
     reserved: Tokens<'a>,
+    owners: Owners<'a>,
     fault_intervals: FaultIntervals,
     /// The excuse that the checkers do not accept; `None` if they accept all of them.
     off: Option<Excuse>,
@@ -35,16 +36,17 @@ impl<'a> Reading<'a> {
     }
 
     fn read(history: &'a History, off: Option<Excuse>) -> Self {
-        let named = history.named();
+        let (named, owners) = (history.named(), history.owners());
         Self {
             history,
             calls: history.calls(),
             ends: history.ends(),
             operations: history.operations(),
             beliefs: history.beliefs(),
-            tokens: history.tokens_with(named.clone()),
-            queued: history.queued_with(named.clone()),
-            reserved: history.reserved_with(named),
+            tokens: history.tokens_with(named.clone(), &owners),
+            queued: history.queued_with(named.clone(), &owners),
+            reserved: history.reserved_with(named, &owners),
+            owners,
             fault_intervals: history.fault_intervals(),
             off,
         }
@@ -54,6 +56,12 @@ impl<'a> Reading<'a> {
     #[must_use]
     pub fn accepts(&self, excuse: Excuse) -> bool {
         self.off != Some(excuse)
+    }
+
+    /// As [`History::owners`].
+    #[must_use]
+    pub const fn owners(&self) -> &Owners<'a> {
+        &self.owners
     }
 
     /// The history itself.

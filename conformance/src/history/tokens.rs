@@ -1,7 +1,7 @@
 //! The spans of stored tokens: which process stored each one, what became of it, and when. Read off what
 //! the servers were seen to store.
 
-use super::{Belief, Cause, History, Moment, OpId, Operation, Scope, Token, What};
+use super::{Belief, Cause, History, Moment, OpId, Operation, Owners, Scope, Token, What};
 use crate::vocabulary::Topology;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,8 @@ pub struct TokenSpan<'a> {
     pub node: u8,
     /// The token.
     pub token: &'a [u8],
-    /// The client process whose request put it there; none if it was a fault or a master.
+    /// The client process to which it belongs, by default the one whose request put it there; none if it was a fault or a
+    /// master.
     pub owner: Option<u8>,
     /// When it appeared.
     pub from: Moment,
@@ -64,12 +65,16 @@ impl History {
     /// The spans of all tokens of holders that were seen.
     #[must_use]
     pub fn tokens(&self) -> Tokens<'_> {
-        self.tokens_with(self.named())
+        self.tokens_with(self.named(), &self.owners())
     }
 
-    /// As [`History::tokens`], with the tokens that the subject named.
-    pub(super) fn tokens_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
-        let mut seen = SpanReader::default();
+    /// As [`History::tokens`], with the tokens that the subject named, and the owners.
+    pub(super) fn tokens_with<'a>(
+        &'a self,
+        named: BTreeMap<OpId, &'a Token>,
+        owners: &Owners<'_>,
+    ) -> Tokens<'a> {
+        let mut seen = SpanReader::of(owners);
         for (at, what) in self.iter() {
             if let What::Server {
                 node,
@@ -112,12 +117,16 @@ impl History {
     /// The spans of all tokens of waiters that were seen in queues; they have no expiry.
     #[must_use]
     pub fn queued(&self) -> Tokens<'_> {
-        self.queued_with(self.named())
+        self.queued_with(self.named(), &self.owners())
     }
 
     /// As [`History::queued`], with the tokens that the subject named.
-    pub(super) fn queued_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
-        self.waiters_with(named, |what| {
+    pub(super) fn queued_with<'a>(
+        &'a self,
+        named: BTreeMap<OpId, &'a Token>,
+        owners: &Owners<'_>,
+    ) -> Tokens<'a> {
+        self.waiters_with(named, owners, |what| {
             let What::Queue {
                 node,
                 cause,
@@ -131,8 +140,12 @@ impl History {
     }
 
     /// The spans in which the lock was reserved for waiters, by their tokens; they have no expiry.
-    pub(super) fn reserved_with<'a>(&'a self, named: BTreeMap<OpId, &'a Token>) -> Tokens<'a> {
-        self.waiters_with(named, |what| {
+    pub(super) fn reserved_with<'a>(
+        &'a self,
+        named: BTreeMap<OpId, &'a Token>,
+        owners: &Owners<'_>,
+    ) -> Tokens<'a> {
+        self.waiters_with(named, owners, |what| {
             let What::Reserved {
                 node,
                 cause,
@@ -148,9 +161,10 @@ impl History {
     fn waiters_with<'a>(
         &'a self,
         named: BTreeMap<OpId, &'a Token>,
+        owners: &Owners<'_>,
         seen: impl Fn(&'a What) -> Option<(u8, Cause, &'a Vec<Vec<u8>>)>,
     ) -> Tokens<'a> {
-        let mut reader = SpanReader::default();
+        let mut reader = SpanReader::of(owners);
         for (at, what) in self.iter() {
             if let Some((node, cause, waiters)) = seen(what) {
                 let shown = waiters.iter().map(|token| (&**token, None));
@@ -166,15 +180,17 @@ impl History {
 }
 
 impl<'a> TokenSpan<'a> {
-    fn born(node: u8, at: Moment, cause: Cause, (token, expires): Shown<'a>) -> Self {
-        let owner = match cause {
-            Cause::Client(host) => Some(host),
-            Cause::Server | Cause::Fault => None,
-        };
+    fn born(
+        node: u8,
+        at: Moment,
+        cause: Cause,
+        (token, expires): Shown<'a>,
+        owners: &Owners<'_>,
+    ) -> Self {
         TokenSpan {
             node,
             token,
-            owner,
+            owner: owners.of(token, cause),
             from: at,
             expiries: vec![(at, cause, expires)],
             gone: (Moment::NEVER, Cause::Server),
@@ -213,14 +229,22 @@ impl<'a> TokenSpan<'a> {
 }
 
 /// Reads spans off what was seen of the nodes, in order of time.
-#[derive(Default)]
-struct SpanReader<'a> {
+struct SpanReader<'a, 'o> {
+    owners: &'o Owners<'o>,
     spans: Vec<TokenSpan<'a>>,
     /// Those that may go on.
     living: Vec<usize>,
 }
 
-impl<'a> SpanReader<'a> {
+impl<'a, 'o> SpanReader<'a, 'o> {
+    fn of(owners: &'o Owners<'o>) -> Self {
+        Self {
+            owners,
+            spans: Vec::new(),
+            living: Vec::new(),
+        }
+    }
+
     /// A node was seen to have these tokens and no others.
     fn see(&mut self, node: u8, at: Moment, cause: Cause, shown: &[Shown<'a>]) {
         let spans = &mut self.spans;
@@ -238,7 +262,7 @@ impl<'a> SpanReader<'a> {
             };
             if !self.living.iter().any(known) {
                 self.living.push(spans.len());
-                spans.push(TokenSpan::born(node, at, cause, new));
+                spans.push(TokenSpan::born(node, at, cause, new, self.owners));
             }
         }
     }

@@ -16,7 +16,8 @@ pub use saved::Saved;
 use crate::{
     checker::Property,
     history::{
-        Access, Actor, Call, Cause, History, Holder, Moment, OpId, PROBE_HOST, Refusal, What,
+        Access, Actor, Call, Cause, History, Holder, Moment, OpId, Owners, PROBE_HOST, Refusal,
+        What,
     },
     runner::{Outcome, Trial},
     scenario::{Fault, How, Lost, Node, Scenario},
@@ -114,7 +115,7 @@ fn notes(history: &History) -> Vec<Note> {
         let lane = first.entry(actor.host).or_insert(actor);
         *lane = actor.min(*lane);
     }
-    let mut tokens = Tokens::default();
+    let mut tokens = Tokens::of(history);
     let mut notes = Vec::new();
     for (index, entry) in history.entries.iter().enumerate() {
         let of_op = |op: &OpId| calls.get(op).map(|&(_, actor, call)| (actor, call));
@@ -327,12 +328,20 @@ pub(crate) fn time(at: Duration) -> String {
 }
 
 /// Short names of stored tokens: their owner and a letter.
-#[derive(Default)]
-pub(crate) struct Tokens {
+pub(crate) struct Tokens<'a> {
+    owners: Owners<'a>,
     names: BTreeMap<Vec<u8>, String>,
 }
 
-impl Tokens {
+impl<'a> Tokens<'a> {
+    /// Names no token of a history yet.
+    pub(crate) fn of(history: &'a History) -> Self {
+        Self {
+            owners: history.owners(),
+            names: BTreeMap::new(),
+        }
+    }
+
     /// Returns the name of a token. `cause` is its first writer.
     pub(crate) fn name(&mut self, cause: Cause, stored: &Holder) -> String {
         if let Some(name) = self.names.get(&stored.token) {
@@ -340,10 +349,8 @@ impl Tokens {
         }
         let nth = self.names.len();
         let letter = char::from(b'A' + u8::try_from(nth % 26).unwrap_or(0));
-        let owner = match cause {
-            Cause::Client(host) => Actor::on(host).to_string(),
-            Cause::Server | Cause::Fault => "server".to_owned(),
-        };
+        let owner = self.owners.of(&stored.token, cause);
+        let owner = owner.map_or_else(|| "server".to_owned(), |host| Actor::on(host).to_string());
         let name = format!("{letter} of {owner}");
         self.names.insert(stored.token.clone(), name.clone());
         name

@@ -3,9 +3,7 @@
 use super::{Lane, Note, Tokens, is_final, notes_told, time, wire};
 use crate::{
     checker::Witness,
-    history::{
-        Access, Actor, Belief, Call, Cause, End, History, Holder, Moment, OpId, PROBE_HOST, What,
-    },
+    history::{Access, Actor, Belief, Call, End, History, Holder, Moment, OpId, PROBE_HOST, What},
     runner::Counterexample,
     scenario::{Direction, Fault, Happening, Node, Scenario, Topology},
 };
@@ -309,7 +307,7 @@ impl<'a> Drawing<'a> {
 
     /// Draws the holders that each server stores.
     fn stored(&mut self) {
-        let mut tokens = Tokens::default();
+        let mut tokens = Tokens::of(self.history);
         let mut standing: BTreeMap<(u8, Vec<u8>), Standing> = BTreeMap::new();
         for (moment, what) in self.history.iter() {
             let What::Server {
@@ -350,10 +348,8 @@ impl<'a> Drawing<'a> {
                     .map(|(_, it)| it.row)
                     .collect();
                 let row = (0..).find(|row| !taken.contains(row)).unwrap_or(0);
-                let hue = match cause {
-                    Cause::Client(host) => *host,
-                    Cause::Server | Cause::Fault => self.owner_elsewhere(&standing, &new.token),
-                };
+                let owner = tokens.owners.of(&new.token, *cause);
+                let hue = owner.unwrap_or_else(|| self.owner_elsewhere(&standing, &new.token));
                 let it = Standing {
                     since: now,
                     stored: new.clone(),

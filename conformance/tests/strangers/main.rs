@@ -8,6 +8,7 @@
     reason = "most locks of a file share all but one thing"
 )]
 
+mod handed_on;
 mod hashes;
 mod kit;
 mod readers;
