@@ -272,6 +272,17 @@ fn is_answered(history: &Reading<'_>, it: &Operation) -> bool {
     })
 }
 
+/// True if a request of a call had no reply at the end of the call, although its connection was not broken. The call then
+/// reports that, and no broken connection.
+fn is_left_waiting(history: &Reading<'_>, it: &Operation) -> bool {
+    history.requests_of(it.actor.host).any(|request| {
+        let sent = it.asked.at <= request.sent && request.sent <= it.ended.at;
+        let session = history.session(request);
+        let open = !session.broken || session.closed.is_none_or(|at| it.ended.at < at);
+        sent && open && request.replied.is_none_or(|at| it.ended.at < at)
+    })
+}
+
 /// True if a call needed no server: it extends or gives back a grant whose end the client knew, and sent no request.
 fn asks_no_server(history: &Reading<'_>, it: &Operation) -> bool {
     let Some(grant) = it.call.of_grant() else {
@@ -305,7 +316,10 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
                 Outcome::Unknown | Outcome::Fail(Refusal::Other)
             );
             let theirs = error && other.op != it.op && other.actor.host == it.actor.host;
-            let theirs = theirs && !is_answered(history, other) && !asks_no_server(history, other);
+            let theirs = theirs
+                && !is_answered(history, other)
+                && !is_left_waiting(history, other)
+                && !asks_no_server(history, other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
         // A connection that its process closed before this call ended was dialled for another call, and replaced no
@@ -828,6 +842,34 @@ mod tests {
         };
         assert!(!ends_in_an_error(Some(19)));
         assert!(ends_in_an_error(None));
+    }
+
+    /// A subscription over a connection of its own gets no reply; the other connection is broken, and no request touches it.
+    #[test]
+    fn a_request_without_a_reply_found_no_connection_broken() {
+        let ends_in_an_error = |replied: Option<u64>| {
+            let told = |op| What::Info {
+                op,
+                error: "an error".to_owned(),
+            };
+            let entries = vec![
+                (18, tries(9, 0)),
+                (20, told(9)),
+                (30, waits(2, 0, 10)),
+                (31, told(2)),
+            ];
+            let mut history = history(entries);
+            history.dials(0, 0, 1, Some(15));
+            history.dials(0, 0, 18, None);
+            (history.sessions[1].closed, history.sessions[1].noticed) = (Some(s(20)), Some(s(20)));
+            history.asks(1, 18, Some(18), replied);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(!ends_in_an_error(None));
+        assert!(
+            ends_in_an_error(Some(19)),
+            "it has met the broken connection"
+        );
     }
 
     #[test]

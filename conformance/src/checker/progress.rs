@@ -197,7 +197,7 @@ mod tests {
     use crate::simulation::PROBE_OP;
     use crate::{
         checker::hand_made::*,
-        history::{Call, Mode},
+        history::{Call, History, Mode},
     };
 
     fn with_probe(entries: Vec<(u64, What)>, ends: What) -> History {

@@ -8,14 +8,17 @@
     reason = "most locks of a file share all but one thing"
 )]
 
+mod counters;
 mod handed_on;
 mod hashes;
 mod kit;
+mod notified;
 mod readers;
 mod redlock;
 mod semaphores;
 mod simple;
 mod strings;
+mod two_keys;
 mod unusual;
 mod waiting;
 mod watchdog;
