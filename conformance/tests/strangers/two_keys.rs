@@ -80,9 +80,9 @@ impl Subject for Both {
             Observed::string(view, &format!("{key}:other")),
         );
         for holder in other.holders {
-            if both.holders.iter().all(|it| it.token != holder.token) {
-                both.holders.push(holder);
-            }
+            // The holder has the lock until the later of its two keys expires.
+            both.holders.retain(|it| it.token != holder.token);
+            both.holders.push(holder);
         }
         both
     }
