@@ -204,6 +204,13 @@ pub(crate) fn keys_of(request: Request<'_>) -> Vec<&[u8]> {
     }
 }
 
+/// The flags of the command or subcommand that a request names; `None` if there is no such command.
+pub(crate) fn flags_of(request: Request<'_>) -> Option<Flags> {
+    let mut found = newest().into_iter();
+    let row = found.find_map(|table| table.resolve(request).ok());
+    row.map(|(entry, _)| entry.spec.flags)
+}
+
 /// Names of the commands of Redis 7.0 that are implemented, sorted; subcommands as `config get`. [`command_names_of`]
 /// lists those of other profiles.
 ///

@@ -25,6 +25,12 @@ pub(super) trait MessageFault: Send {
 
     fn verdict(&self) -> Verdict;
 
+    /// Returns true if the fault concerns a request of a rule that selects no commands.
+    fn concerns(&self, request: Request<'_>) -> bool {
+        let _ = request;
+        true
+    }
+
     /// The fault's own arguments, as words.
     fn arguments(&self) -> Vec<Vec<u8>> {
         Vec::new()
@@ -194,7 +200,11 @@ fn judge<F: MessageFault>(
     reply: Option<&Reply>,
     env: &mut RuleEnv<'_>,
 ) -> Verdict {
-    if rule.works(direction) && rule.conditions.meet(request, reply, env) {
+    let is_concerned = || {
+        let any = rule.conditions.commands.is_empty();
+        request.is_none_or(|request| !any || rule.fault.concerns(request))
+    };
+    if rule.works(direction) && is_concerned() && rule.conditions.meet(request, reply, env) {
         rule.fault.verdict()
     } else {
         Verdict::Pass

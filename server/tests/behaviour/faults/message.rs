@@ -353,6 +353,89 @@ async fn errors_of_a_server_in_trouble() -> Test {
     Ok(())
 }
 
+/// The commands that Redis refuses in a state, and some that it does not refuse.
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_state_answers_what_redis_refuses_in_this_state() -> Test {
+    let script = ["EVAL 'return 1' 0", "EVALSHA 0 0", "FCALL f 0"];
+    let scripts = |more: &[&'static str]| [&script[..], more].concat();
+    let multi = ["MULTI", "DISCARD"];
+    for (rule, refused, executed) in [
+        (
+            AnswerError::loading as fn() -> redouble::fault::Rule<AnswerError>,
+            scripts(&["GET k", "SET k v", "PING", "FLUSHALL"]),
+            vec!["INFO server", "CLIENT ID", "HELLO 2"],
+        ),
+        (
+            AnswerError::busy,
+            scripts(&["GET k", "SET k v", "PING", "CONFIG GET x"]),
+            vec!["SCRIPT KILL", "HELLO 2"],
+        ),
+        (
+            AnswerError::oom,
+            scripts(&["SET k v", "INCR n", "LPUSH l v"]),
+            vec![
+                "GET k",
+                "DEL k",
+                "PING",
+                "EVAL_RO 'return 1' 0",
+                "PEXPIRE k 1",
+            ],
+        ),
+        (
+            AnswerError::readonly,
+            scripts(&["SET k v", "DEL k", "PEXPIRE k 1"]),
+            vec!["GET k", "PING", "PUBLISH c m", "EVAL_RO 'return 1' 0"],
+        ),
+        (
+            AnswerError::clusterdown,
+            vec!["GET k", "SET k v", "EVAL 'return 1' 1 k"],
+            vec!["PING", "EVAL 'return 1' 0", "INFO server"],
+        ),
+        (
+            AnswerError::noscript,
+            vec!["EVALSHA 0 0", "EVALSHA_RO 0 0"],
+            vec!["EVAL 'return 1' 0", "GET k", "SCRIPT EXISTS 0"],
+        ),
+        (
+            AnswerError::masterdown,
+            scripts(&["GET k", "SET k v", "EVAL_RO 'return 1' 0"]),
+            vec!["CONFIG GET x", "INFO server", "PUBLISH c m"],
+        ),
+    ] {
+        let server = redouble::Server::start().await?;
+        let rule = server.inject(rule());
+        let mut client = Raw::of(&server);
+        let code = format!("{rule:?}");
+        let code = code
+            .split('"')
+            .nth(1)
+            .and_then(|text| text.split(' ').next());
+        let code = format!("-{} ", code.unwrap());
+        for command in refused {
+            let reply = client.ask(command);
+            assert!(reply.starts_with(&code), "{command}: {reply}");
+        }
+        for command in executed.iter().chain(&multi) {
+            let reply = client.ask(command);
+            assert!(!reply.starts_with(&code), "{command}: {reply}");
+        }
+    }
+    Ok(())
+}
+
+/// A refused command spoils its transaction.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_is_not_executed_in_part() -> Test {
+    let server = redouble::Server::start().await?;
+    let _rule = server.inject(AnswerError::oom());
+    let mut client = Raw::of(&server);
+    assert_eq!(client.ask("MULTI"), "+OK ");
+    assert_eq!(client.ask("DEL k"), "+QUEUED ");
+    assert!(client.ask("INCR n").starts_with("-OOM "));
+    assert!(client.ask("EXEC").starts_with("-EXECABORT "));
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_error_after_execution_is_a_lie() -> Test {
     let server = still(0).await?;
