@@ -29,10 +29,7 @@ fn let_go(history: &Reading<'_>, acquisition: &Operation) -> Moment {
         return released.ended;
     }
     let host = acquisition.actor.host;
-    let ends = |what: &What| match *what {
-        What::Crash { host: of } | What::Panic { host: of, .. } => of == host,
-        _ => false,
-    };
+    let ends = |what: &What| matches!(what, What::Crash { host: of } | What::Panic { host: of, .. } if *of == host);
     let mut later = history.iter().filter(|&(at, _)| acquisition.ended < at);
     let crash = later.find(|(_, what)| ends(what));
     crash.map_or(Moment::NEVER, |(at, _)| at)

@@ -478,7 +478,7 @@ impl Facts<'_> {
     /// Returns true if another task of the process was in a call to acquire the lock, or had a grant that it had not
     /// released.
     fn held_in_process(&self, it: &Operation) -> bool {
-        let mut rivals = in_process::rivals(&self.0, it);
+        let mut rivals = in_process::rivals(self.0, it);
         rivals.any(|(other, let_go)| other.asked < it.ended && it.asked < let_go)
     }
 

@@ -79,11 +79,15 @@ impl History {
                 diary.add(FaultEffect::Messages, host, node, closed, noticed);
             }
         }
-        let set_back = self.entries.iter().filter_map(|entry| match entry.what {
-            What::Strikes {
+        let set_back = self.entries.iter().filter_map(|entry| {
+            let What::Strikes {
                 fault: Fault::NodeClock { node, by_ms },
-            } if by_ms < 0 => Some((entry.at, node, Duration::from_millis(by_ms.unsigned_abs()))),
-            _ => None,
+            } = entry.what
+            else {
+                return None;
+            };
+            let by = Duration::from_millis(by_ms.unsigned_abs());
+            (by_ms < 0).then_some((entry.at, node, by))
         });
         FaultIntervals {
             spans: diary.close(),

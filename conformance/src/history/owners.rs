@@ -16,6 +16,10 @@ pub struct Owners<'a> {
 impl History {
     /// Returns the owners of the tokens.
     #[must_use]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "most of what happens is no matter here"
+    )]
     pub fn owners(&self) -> Owners<'_> {
         let mut owners = Owners::default();
         let mut hosts = BTreeMap::new();
