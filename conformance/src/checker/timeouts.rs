@@ -171,8 +171,11 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     // What failed is perhaps tried again.
     let failed = history.requests_of(host).any(|request| {
         let given_up = history.given_up(request);
-        let settled = history.settled(request).unwrap_or(given_up);
-        settled <= to && over <= settled + history.recovery() && history.failed(request)
+        let settled = history.settled(request);
+        let settled = settled.unwrap_or_else(|| given_up.min(to));
+        // A server that is asked to block for longer than that has not failed.
+        let due = request.blocks.is_zero() || given_up <= to;
+        request.sent <= to && due && over <= settled + history.recovery() && history.failed(request)
     });
     if failed {
         return None;
@@ -351,6 +354,22 @@ mod tests {
             history.asks(0, sent, Some(sent), Some(replied));
         }
         Timeouts.check(&history) == Finding::Valid
+    }
+
+    /// Seed 5 of `mutex` with a watchdog, on a loaded machine: the request timeout counted from the call.
+    #[test]
+    fn a_request_may_have_failed_a_little_before_its_timeout() {
+        let passes = |sent_ms: u64| {
+            let calls = [(1, waits(1, 0, 8)), (11, refused(1))];
+            let mut history = history(after_a_first_call(calls.to_vec()));
+            (history.lease, history.terms.waits) = (s(18), true); // a request timeout of 3 s
+            history.dials(0, 0, 0, None);
+            history.asks(0, 9, None, None);
+            history.requests[0].sent = Duration::from_millis(sent_ms);
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(9_020));
+        assert!(!passes(1_000), "it failed long before");
     }
 
     /// A lock that waits in BLPOP for the rest of its wait; its server is paused meanwhile.

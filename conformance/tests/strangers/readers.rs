@@ -109,6 +109,101 @@ impl Subject for Readers {
     }
 }
 
+/// Each reader has a key of its own, with an expiry; a writer looks for such keys by a pattern.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// In the script that sets the key of the writer.
+    LooksInTheScript,
+    /// Before it sets its key.
+    LooksBefore,
+}
+
+impl Keys {
+    fn prefix(key: &str) -> String {
+        format!("reader:{}", key.len()) // the suite's keys have different lengths, and may hold signs of a pattern
+    }
+}
+
+impl Subject for Keys {
+    opens_a_handle!((String, Mode));
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::LooksInTheScript => "a-key-per-reader",
+            Self::LooksBefore => "looks-for-readers-before",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::of(Kind::ReadWrite).untidy()
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<(String, Mode)>, BoxError> {
+        self.try_mode(lock, Mode::Exclusive).await
+    }
+
+    async fn try_mode(
+        &self,
+        lock: &Handle,
+        mode: Mode,
+    ) -> Result<Option<(String, Mode)>, BoxError> {
+        let (token, prefix) = (lock.host.random_token(), Self::prefix(&lock.key));
+        let (pattern, own) = (format!("{prefix}:*"), format!("{prefix}:{token}"));
+        let (set, lease) = (
+            "if redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) then return 1 end return 0",
+            lock.lease_ms(),
+        );
+        let taken: bool = if mode == Mode::Shared {
+            let script = "if redis.call('exists', KEYS[1]) == 1 then return 0 end \
+                redis.call('set', KEYS[2], ARGV[1], 'px', ARGV[2]) return 1";
+            lock.eval(script, &[&lock.key, &own], &[&token, &lease])
+                .await?
+        } else if *self == Self::LooksBefore {
+            let readers: Vec<String> = lock.ask(&["KEYS", &pattern]).await?;
+            readers.is_empty() && lock.eval(set, &[&lock.key], &[&token, &lease]).await?
+        } else {
+            let script = format!("if #redis.call('keys', ARGV[3]) > 0 then return 0 end {set}");
+            lock.eval(&script, &[&lock.key], &[&token, &lease, &pattern])
+                .await?
+        };
+        Ok(taken.then_some((token, mode)))
+    }
+
+    async fn release(
+        &self,
+        lock: &Handle,
+        (token, mode): (String, Mode),
+    ) -> Result<bool, BoxError> {
+        if mode == Mode::Shared {
+            let own = format!("{}:{token}", Self::prefix(&lock.key));
+            return Ok(lock.ask(&["DEL", &own]).await?);
+        }
+        let script = crate::simple::COMPARE_AND_DELETE;
+        Ok(lock.eval(script, &[&lock.key], &[&token]).await?)
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        let prefix = format!("{}:", Self::prefix(key));
+        let keys = view.keys().into_iter();
+        let keys = keys.filter_map(|key| String::from_utf8(key).ok());
+        let readers = keys.filter(|key| key.starts_with(&prefix));
+        let writer = Observed::string(view, key).in_mode(Mode::Exclusive);
+        readers.fold(writer, |all, reader| {
+            all.and(Observed::string(view, &reader).in_mode(Mode::Shared))
+        })
+    }
+}
+
+#[test]
+fn each_reader_has_a_key() {
+    is_cleared(Keys::LooksInTheScript);
+}
+
+#[test]
+fn a_writer_that_looks_for_readers_before_is_convicted() {
+    is_convicted(Keys::LooksBefore, Property::Exclusion);
+}
+
 #[test]
 fn readers_end_by_themselves() {
     is_cleared(Readers::SortedSet);

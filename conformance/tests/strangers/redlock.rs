@@ -117,6 +117,114 @@ impl Subject for Votes {
     }
 }
 
+/// Redlock on three nodes, which the client asks at the same time, and that waits with random pauses.
+struct AtOnce;
+
+impl AtOnce {
+    /// Asks all nodes at the same time.
+    async fn ask(lock: &Handle, words: &[&str]) -> [RedisResult<redis::Value>; 3] {
+        let (first, second, third) = tokio::join!(
+            lock.ask_node(0, words),
+            lock.ask_node(1, words),
+            lock.ask_node(2, words)
+        );
+        [first, second, third]
+    }
+
+    async fn round(lock: &Handle, token: &str) -> Result<Option<Duration>, BoxError> {
+        let begun = lock.host.now();
+        let words = ["SET", &*lock.key, token, "NX", "PX", &*lock.lease_ms()];
+        let replies = Self::ask(lock, &words).await;
+        let votes = replies
+            .iter()
+            .filter(|it| matches!(it, Ok(redis::Value::Okay)));
+        let drift = lock.lease / 100 + Duration::from_millis(2);
+        let deadline = (begun + lock.lease).saturating_sub(drift);
+        let granted = votes.count() >= 2;
+        if granted && lock.host.now() < deadline {
+            return Ok(Some(deadline));
+        }
+        let remove = ["EVAL", COMPARE_AND_DELETE, "1", &lock.key, token];
+        let _ = Self::ask(lock, &remove).await; // a token that stays expires with its lease
+        let failed = replies.into_iter().find_map(Result::err);
+        match failed {
+            Some(error) => Err(error.into()),
+            None if granted => Err("the votes came too late".into()),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Longest pause between two rounds.
+const PAUSE: Duration = Duration::from_millis(200);
+
+impl Subject for AtOnce {
+    opens_a_handle!(Grant);
+
+    fn name(&self) -> &'static str {
+        "asks-three-at-once"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .on(Topology::Nodes(3))
+            .untidy()
+            .waiting(None)
+            .polling(PAUSE)
+            .with_deadline()
+            .with_drift_ppm(10_000)
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Grant>, BoxError> {
+        let token = lock.host.random_token();
+        let deadline = Self::round(lock, &token).await?;
+        Ok(deadline.map(|deadline| Grant {
+            token: Token(token),
+            deadline,
+        }))
+    }
+
+    async fn lock_timeout(&self, lock: &Handle, wait: Duration) -> Result<Option<Grant>, BoxError> {
+        let until = lock.host.now() + wait;
+        loop {
+            let round = self.try_lock(lock).await;
+            let left = until.saturating_sub(lock.host.now());
+            match round {
+                Ok(Some(grant)) => return Ok(Some(grant)),
+                Ok(None) if left.is_zero() => return Ok(None),
+                Err(error) if left.is_zero() => return Err(error),
+                Ok(None) | Err(_) => {}
+            }
+            let share = u32::from(lock.host.random()[0]) + 1;
+            lock.host.sleep((PAUSE * share / 256).min(left)).await;
+        }
+    }
+
+    async fn release(&self, lock: &Handle, grant: Grant) -> Result<bool, BoxError> {
+        let words = ["EVAL", COMPARE_AND_DELETE, "1", &lock.key, &grant.token.0];
+        let replies = Self::ask(lock, &words).await;
+        let removed = replies
+            .iter()
+            .filter(|it| matches!(it, Ok(redis::Value::Int(1))));
+        let removed = removed.count();
+        // The nodes that failed may have removed the token as well.
+        let mut failed = replies.into_iter().filter_map(Result::err).peekable();
+        match failed.next() {
+            Some(error) if removed < 2 => Err(error.into()),
+            _ => Ok(removed >= 2),
+        }
+    }
+
+    fn deadline(&self, grant: &Grant) -> Option<Duration> {
+        Some(grant.deadline)
+    }
+}
+
+#[test]
+fn three_nodes_are_asked_at_once() {
+    is_cleared(AtOnce);
+}
+
 #[test]
 fn a_majority_of_plain_answers_is_enough() {
     is_cleared(Votes::Majority);
