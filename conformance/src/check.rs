@@ -161,18 +161,17 @@ impl Check {
     #[must_use]
     #[track_caller]
     pub fn trial(self) -> Trial {
+        self.tried(Expected::Sound)
+    }
+
+    #[track_caller]
+    fn tried(self, expected: Expected) -> Trial {
         let plan = Plan {
             seeds: self.seeds,
             timing: self.timing,
             ..Plan::quick(&*self.backend)
         };
-        let outcome = run_trial(
-            &*self.subject,
-            Expected::Sound,
-            &*self.backend,
-            &plan,
-            &|_| {},
-        );
+        let outcome = run_trial(&*self.subject, expected, &*self.backend, &plan, &|_| {});
         let mut trial = match outcome {
             Ok(trial) => trial,
             Err(error) => panic!("{error}"),
@@ -220,6 +219,37 @@ impl Check {
         if let Some(note) = note {
             eprintln!("{note}");
         }
+    }
+
+    /// Runs the check until the lock has broken all of these properties, for a test that a broken lock is found.
+    ///
+    /// ```
+    /// use redouble_conformance::{check_listed, checker::Property};
+    ///
+    /// check_listed("blind-del").assert_convicted(&[Property::Ownership]);
+    /// ```
+    ///
+    /// # Panics
+    /// If the seeds are used up before. The message lists the properties that the lock has broken.
+    #[track_caller]
+    pub fn assert_convicted(self, of: &'static [Property]) {
+        let trial = self.tried(Expected::Convicted(of));
+        let broken = trial.broken();
+        let missing = of.iter().filter(|it| !broken.contains(it));
+        let missing: Vec<String> = missing.map(Property::to_string).collect();
+        let broken: Vec<String> = broken.iter().map(Property::to_string).collect();
+        assert!(
+            missing.is_empty(),
+            "{} keeps {} with seeds {} to {}; it breaks: {}",
+            trial.name,
+            missing.join(", "),
+            trial.plan.seeds.start,
+            trial.plan.seeds.end.saturating_sub(1),
+            match broken.is_empty() {
+                true => "nothing".to_owned(),
+                false => broken.join(", "),
+            }
+        );
     }
 
     /// Plays one scenario; returns a description of the violation, if there is one.
