@@ -13,7 +13,8 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Cause, Excuse, Fate, FaultEffect, History, Holder, Moment, Reading, TokenSpan, What,
+    Actor, Cause, Excuse, Fate, FaultEffect, History, Holder, Moment, Operation, Outcome, Reading,
+    TokenSpan, What,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -343,7 +344,7 @@ fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
 }
 
 /// Returns the time until which a process may look for its unanswered requests: a lease after it learned that they stay
-/// unanswered.
+/// unanswered. A call that found its connection broken cannot tell whether it sent its request.
 fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Search) {
         return at;
@@ -360,10 +361,32 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
         let noticed = history.session(it).noticed;
         noticed.map_or(given_up, |noticed| noticed.min(given_up))
     });
+    let operations = history.operations().iter();
+    let found_broken = operations.filter(|it| it.ended.at <= at && finds_broken(history, it));
+    let known = known.chain(found_broken.map(|it| it.ended.at));
     let known = known.max().map_or(at, |known| {
         known.saturating_add(history.lease + 2 * timeout)
     });
     known.max(at)
+}
+
+/// True if the last attempt of a call ended in an error because its connection was broken: it sent no request.
+fn finds_broken(history: &Reading<'_>, it: &Operation) -> bool {
+    if it.outcome != Outcome::Unknown {
+        return false;
+    }
+    let (host, ended) = (it.actor.host, it.ended.at);
+    let sessions = history.sessions.iter();
+    let mut theirs = sessions.filter(|session| session.broken && session.host == host);
+    if !theirs.any(|session| session.closed.is_some_and(|closed| closed <= ended)) {
+        return false;
+    }
+    let attempts = history.iter().filter(|&(at, what)| {
+        it.asked < at && at < it.ended && *what == What::Attempt { op: it.op }
+    });
+    let begun = attempts.map(|(at, _)| at.at).last().unwrap_or(it.asked.at);
+    let mut sent = history.requests_of(host).map(|request| request.sent);
+    !sent.any(|sent| begun <= sent && sent <= ended)
 }
 
 /// Returns the time until which a task may clean up that sends one request after the other, each at most a pause after the reply
@@ -625,6 +648,33 @@ mod tests {
         assert!(looks_until(19, None));
         assert!(!looks_until(20, None));
         assert!(!looks_until(7, Some(3)), "it had its answer");
+    }
+
+    /// Seed 4692 of `own-lock`: its client waits so long between two polls that it finds the connection broken later.
+    #[test]
+    fn a_task_looks_for_a_request_that_was_perhaps_not_sent() {
+        let looks_until = |gone, broke, sent: Option<u64>| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (3, unknown(1)),
+                (4, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, broke);
+            if let Some(sent) = sent {
+                history.asks(0, sent, Some(sent), Some(sent));
+            }
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(19, Some(1), None));
+        assert!(!looks_until(20, Some(1), None));
+        assert!(!looks_until(12, None, None), "no connection was broken");
+        assert!(
+            !looks_until(12, Some(3), Some(2)),
+            "its request had its answer"
+        );
     }
 
     /// Seed 7136 of `redlock-of-three` under `node-pause`: two pauses in a row are longer than a lease.
