@@ -344,7 +344,8 @@ fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
 }
 
 /// Returns the time until which a process may look for its unanswered requests: a lease after it learned that they stay
-/// unanswered. A call that found its connection broken cannot tell whether it sent its request.
+/// unanswered. A call that found its connection broken cannot tell whether it sent its request, and the reply to a request may
+/// be an error although the server executed a part of it, as a script.
 fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Search) {
         return at;
@@ -354,12 +355,13 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
         let in_time = it
             .replied
             .is_some_and(|replied| replied <= it.sent + timeout);
-        it.sent <= at && !in_time
+        it.sent <= at && (!in_time || it.error.is_some())
     });
     let known = unanswered.map(|it| {
         let given_up = it.sent.saturating_add(timeout);
         let noticed = history.session(it).noticed;
-        noticed.map_or(given_up, |noticed| noticed.min(given_up))
+        let known = noticed.map_or(given_up, |noticed| noticed.min(given_up));
+        it.replied.map_or(known, |replied| replied.min(known))
     });
     let operations = history.operations().iter();
     let found_broken = operations.filter(|it| it.ended.at <= at && finds_broken(history, it));
@@ -648,6 +650,28 @@ mod tests {
         assert!(looks_until(19, None));
         assert!(!looks_until(20, None));
         assert!(!looks_until(7, Some(3)), "it had its answer");
+    }
+
+    /// Seed 7431 of `own-lock`: the server answers MASTERDOWN.
+    #[test]
+    fn a_task_looks_for_a_request_that_was_answered_by_an_error() {
+        let looks_until = |gone, error: Option<&str>| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (3, unknown(1)),
+                (4, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            history.asks(0, 2, Some(2), Some(3));
+            history.requests[0].error = error.map(str::to_owned);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(19, Some("MASTERDOWN")));
+        assert!(!looks_until(20, Some("MASTERDOWN")));
+        assert!(!looks_until(19, None), "it had its answer");
     }
 
     /// Seed 4692 of `own-lock`: its client waits so long between two polls that it finds the connection broken later.

@@ -169,7 +169,9 @@ impl Excuse {
             Self::LeaseWithoutServer => {
                 "a client cannot reach the server for a lease after its call, so its place in the queue stays until its key expires"
             }
-            Self::Search => "a task looks for a request that had no answer, for a lease",
+            Self::Search => {
+                "a task looks for a request that had no answer, or an error as its answer, for a lease"
+            }
             Self::FewForgot => {
                 "more nodes forgot the grant than the majority bears: the lock cannot know"
             }
