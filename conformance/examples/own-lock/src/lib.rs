@@ -47,10 +47,12 @@ pub enum Release {
 /// Deletes the key if it holds the token.
 const COMPARE_AND_DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
                                   return redis.call('DEL', KEYS[1]) else return 0 end";
-/// How often a token is looked for that may or may not be there.
-const SWEEPS: u32 = 60;
-/// How often it is looked for again that was not there.
-const LOOKS: u32 = 3;
+/// A token that may be there is looked for after this share of a lease, again and again until the lease is over.
+const SHARES: u32 = 60;
+/// Longest pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A token that is not there may yet come: it is looked for during this share of the lease.
+const LOOKS_SHARE: u128 = 20;
 
 impl<C: Redis, S: Surroundings> Lock<C, S> {
     /// A lock whose grants last for a lease.
@@ -104,17 +106,19 @@ impl<C: Redis, S: Surroundings> Lock<C, S> {
     /// Removes a token that may be there. In doubt it may also come yet: the request that sets it can be under
     /// way on a connection that no task reads any more.
     async fn sweep(self, token: String, in_doubt: bool) {
-        let mut not_found = 0;
-        for nth in 0..SWEEPS {
+        let pause = (self.lease / SHARES).min(PAUSE);
+        let sweeps = self.lease.as_nanos().div_ceil(pause.as_nanos().max(1));
+        let (mut not_found, looks) = (0, sweeps.div_ceil(LOOKS_SHARE));
+        for nth in 0..sweeps {
             match self.remove(&token, Release::Atomic).await {
                 Ok(true) => return,
-                Ok(false) if !in_doubt || not_found == LOOKS => return,
+                Ok(false) if !in_doubt || not_found == looks => return,
                 Ok(false) => not_found += 1,
                 Err(_) => {}
             }
             // A connection that is found broken is soon another one: the second try comes at once.
             if nth > 0 {
-                self.around.sleep(self.lease / SWEEPS).await;
+                self.around.sleep(pause).await;
             }
         }
     }
