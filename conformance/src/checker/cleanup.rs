@@ -351,29 +351,27 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
         return at;
     }
     let timeout = history.request_timeout();
-    let unanswered = history.requests.iter().filter(|it| {
-        let in_time = it
-            .replied
-            .is_some_and(|replied| replied <= it.sent + timeout);
-        it.sent <= at && (!in_time || it.error.is_some())
+    // A server that does not know a script has not executed it.
+    let in_doubt = history.requests.iter().filter(|it| {
+        let unknown_script = it.error.as_deref() == Some("NOSCRIPT");
+        it.sent <= at && history.failed(it) && !unknown_script
     });
-    let known = unanswered.map(|it| {
-        let given_up = it.sent.saturating_add(timeout);
-        let noticed = history.session(it).noticed;
-        let known = noticed.map_or(given_up, |noticed| noticed.min(given_up));
-        it.replied.map_or(known, |replied| replied.min(known))
+    let known = in_doubt.map(|it| {
+        let given_up = history.given_up(it);
+        let settled = history.settled(it);
+        settled.map_or(given_up, |settled| settled.min(given_up))
     });
     let operations = history.operations().iter();
-    let found_broken = operations.filter(|it| it.ended.at <= at && finds_broken(history, it));
-    let known = known.chain(found_broken.map(|it| it.ended.at));
+    let unsent = operations.filter(|it| it.ended.at <= at && sent_nothing(history, it));
+    let known = known.chain(unsent.map(|it| it.ended.at));
     let known = known.max().map_or(at, |known| {
         known.saturating_add(history.lease + 2 * timeout)
     });
     known.max(at)
 }
 
-/// True if the last attempt of a call ended in an error because its connection was broken: it sent no request.
-fn finds_broken(history: &Reading<'_>, it: &Operation) -> bool {
+/// True if the last attempt of a call ended in an error and sent no request, because the connection was broken.
+fn sent_nothing(history: &Reading<'_>, it: &Operation) -> bool {
     if it.outcome != Outcome::Unknown {
         return false;
     }
@@ -383,10 +381,7 @@ fn finds_broken(history: &Reading<'_>, it: &Operation) -> bool {
     if !theirs.any(|session| session.closed.is_some_and(|closed| closed <= ended)) {
         return false;
     }
-    let attempts = history.iter().filter(|&(at, what)| {
-        it.asked < at && at < it.ended && *what == What::Attempt { op: it.op }
-    });
-    let begun = attempts.map(|(at, _)| at.at).last().unwrap_or(it.asked.at);
+    let begun = history.last_attempt(it).unwrap_or(it.asked).at;
     let mut sent = history.requests_of(host).map(|request| request.sent);
     !sent.any(|sent| begun <= sent && sent <= ended)
 }
@@ -671,6 +666,7 @@ mod tests {
         };
         assert!(looks_until(19, Some("MASTERDOWN")));
         assert!(!looks_until(20, Some("MASTERDOWN")));
+        assert!(!looks_until(19, Some("NOSCRIPT")), "it was not executed");
         assert!(!looks_until(19, None), "it had its answer");
     }
 

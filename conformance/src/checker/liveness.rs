@@ -18,7 +18,7 @@
 use super::{Checker, Finding, Property, Witness, in_process, seconds};
 use crate::history::{
     Belief, Call, End, Excuse, FaultIntervals, Mode, Moment, OpId, Operation, Outcome, Reading,
-    Refusal, TokenSpan, What,
+    Refusal, TokenSpan,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -221,11 +221,8 @@ fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
     if !it.call.acquires() {
         return false;
     }
-    let rounds = history.iter().filter(|&(at, what)| {
-        it.asked < at && at < it.ended && *what == What::Attempt { op: it.op }
-    });
     let recent = Moment::at(it.ended.at.saturating_sub(2 * history.recovery()));
-    let begun = rounds.map(|(at, _)| at).last();
+    let begun = history.last_attempt(it);
     let round = Operation {
         asked: begun.unwrap_or_else(|| it.asked.max(recent)),
         ..*it
@@ -489,7 +486,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::Cause,
+        history::{Cause, What},
         scenario::{Fault, Topology},
     };
 

@@ -141,6 +141,15 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// Returns the moment at which the last attempt of a call began; `None` if it made only one.
+    #[must_use]
+    pub fn last_attempt(&self, call: &Operation) -> Option<Moment> {
+        let attempts = self.iter().filter(|&(at, what)| {
+            call.asked < at && at < call.ended && *what == What::Attempt { op: call.op }
+        });
+        attempts.map(|(at, _)| at).last()
+    }
+
     /// Time from which a process that calls at `asked` sends its requests at once. After a fault that ended shortly before, it may
     /// be in the pause before its next attempt; `excuse` says whether that counts.
     #[must_use]

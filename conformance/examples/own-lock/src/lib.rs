@@ -47,11 +47,11 @@ pub enum Release {
 /// Deletes the key if it holds the token.
 const COMPARE_AND_DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
                                   return redis.call('DEL', KEYS[1]) else return 0 end";
-/// A token that may be there is looked for after this share of a lease, again and again until the lease is over.
+/// The background task that removes a token tries again after a sixtieth of the lease, until the lease is over.
 const SHARES: u32 = 60;
-/// Longest pause between two looks.
+/// Longest pause between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A token that is not there may yet come: it is looked for during this share of the lease.
+/// A token that the task does not find may still arrive: the task looks for it during a twentieth of the lease.
 const LOOKS_SHARE: u128 = 20;
 
 impl<C: Redis, S: Surroundings> Lock<C, S> {
