@@ -506,6 +506,7 @@ pub(crate) mod hand_made {
             self.requests.push(Request {
                 session,
                 sent: s(sent),
+                place: 0,
                 bytes: 1,
                 command: "SET".to_owned(),
                 blocks: Duration::ZERO,

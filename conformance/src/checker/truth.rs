@@ -459,7 +459,7 @@ impl Facts<'_> {
                 && other.overlaps(it)
         });
         if self.quorum() > 1 {
-            return self.hurried(it) || self.stirred(it) || !self.free_majority(it, !beside);
+            return self.hurried(it) || !self.free_majority(it, !beside);
         }
         let alone = heard && !beside;
         let anothers = |span: &TokenSpan<'_>| {
@@ -482,23 +482,10 @@ impl Facts<'_> {
         rivals.any(|(other, let_go)| other.asked < it.ended && it.asked < let_go)
     }
 
-    /// Returns true if an acquisition of the same process was given up so shortly before that a node may have put its
-    /// token there and have removed it within one step, in which nothing is seen of that.
-    fn stirred(&self, it: &Operation) -> bool {
-        let since = it.asked.at.saturating_sub(self.0.recovery());
-        self.0.operations().iter().any(|other| {
-            let given_up = matches!(other.outcome, Outcome::Cancelled | Outcome::Unknown);
-            let theirs = other.actor.host == it.actor.host && other.op != it.op;
-            theirs
-                && given_up
-                && other.call.acquires()
-                && other.ended.at >= since
-                && other.asked < it.ended
-        })
-    }
-
     /// Returns true if one majority of the nodes answered all the time and stored nothing but what this call put there,
-    /// from its first request to its last reply. Votes that were split leave no such majority.
+    /// from its first request to its last reply. Votes that were split leave no such majority. A node that executed a
+    /// request of an earlier call of the process meanwhile may have stored the token of that call, if only within one
+    /// step, in which nothing is observed.
     fn free_majority(&self, it: &Operation, alone: bool) -> bool {
         let Topology::Nodes(nodes) = self.0.topology else {
             return true;
@@ -509,8 +496,17 @@ impl Facts<'_> {
                 let own = alone && span.owner == Some(host) && it.asked < span.from;
                 span.node == *node && !own && span.stood_within(it.asked, it.ended)
             };
+            let mut requests = self.0.requests_of(host);
+            let earlier = requests.any(|request| {
+                let meanwhile = |at| it.asked.at <= at && at <= it.ended.at;
+                self.0.session(request).node == *node
+                    && request.sent_at() < it.asked
+                    && request.executed.is_some_and(meanwhile)
+            });
             let heard = self.0.is_heard(host, Some(*node), it);
-            (heard || !self.0.accepts(Excuse::NodeUnheard)) && !spans.iter().any(foreign)
+            !earlier
+                && (heard || !self.0.accepts(Excuse::NodeUnheard))
+                && !spans.iter().any(foreign)
         };
         (0..nodes).filter(is_free).count() >= self.quorum()
     }
@@ -890,6 +886,31 @@ mod tests {
         assert!(refused_after(12, 3));
         assert!(!refused_after(13, 3));
         assert!(!refused_after(12, 1));
+    }
+
+    /// Seed 2934 of `redlock`: the requests of a cancelled call land during the next call of the process, and the process
+    /// removes that token within the step in which a node stores it.
+    #[test]
+    fn a_node_that_executes_an_earlier_request_meanwhile_is_not_free() {
+        let refused_with = |sent, executed, nodes: [u8; 2]| {
+            let error = crate::history::CANCELLED.to_owned();
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (2, What::Info { op: 1, error }),
+                (3, tries(2, 0)),
+                (6, refused(2)),
+            ]);
+            history.topology = Topology::Nodes(3);
+            for (session, node) in nodes.into_iter().enumerate() {
+                history.dials(0, node, 0, None);
+                history.asks(session, sent, Some(executed), Some(executed));
+            }
+            Truth.check(&history) == Finding::Valid
+        };
+        assert!(refused_with(1, 4, [0, 1]));
+        assert!(!refused_with(1, 2, [0, 1]), "executed before the call");
+        assert!(!refused_with(4, 5, [0, 1]), "a request of the call itself");
+        assert!(!refused_with(1, 4, [0, 0]), "two nodes are free");
     }
 
     #[test]

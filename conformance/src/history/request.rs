@@ -1,7 +1,7 @@
 //! The fate of each request: on which connection the client sent it, when the server executed it, and when the reply arrived.
 //! Checkers ask here what delayed a call. They do not ask which fault was active.
 
-use super::{History, What};
+use super::{History, Moment, What};
 use crate::scenario::Fault;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -32,6 +32,9 @@ pub struct Request {
     pub session: usize,
     /// True time at which its last byte was sent.
     pub sent: Duration,
+    /// Number of entries of the history when its last byte was sent: it tells requests of one instant apart from calls of
+    /// that instant.
+    pub place: usize,
     /// Its size in bytes.
     pub bytes: usize,
     /// The name of the command, in upper case.
@@ -46,6 +49,17 @@ pub struct Request {
     /// The code of the reply, if the server answered an error, for instance `NOSCRIPT`; known as soon as the server
     /// has answered, even if the reply was lost.
     pub error: Option<String>,
+}
+
+impl Request {
+    /// Returns the moment at which its last byte was sent.
+    #[must_use]
+    pub const fn sent_at(&self) -> Moment {
+        Moment {
+            at: self.sent,
+            place: self.place,
+        }
+    }
 }
 
 /// The fate of a request.

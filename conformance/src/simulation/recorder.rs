@@ -108,10 +108,13 @@ impl Recorder {
     /// Records that a request was sent; returns its index.
     pub(super) fn asked(&self, session: usize, found: Found) -> usize {
         let sent = self.now();
-        let requests = &mut self.history().requests;
+        let mut history = self.history();
+        let place = history.entries.len();
+        let requests = &mut history.requests;
         requests.push(Request {
             session,
             sent,
+            place,
             bytes: found.bytes,
             command: found.command,
             blocks: found.blocks,
