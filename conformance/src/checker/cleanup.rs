@@ -930,7 +930,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_granted_the_lock_has_left_the_queue() {
+    fn a_waiter_that_was_granted_the_lock_has_left_the_queue() {
         let granted_with = |then: &[&str]| {
             in_order(vec![
                 (1, waits(1, 0, 60)),

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_up_or_slept_has_lost_its_turn() {
+    fn a_waiter_that_gave_up_or_slept_has_lost_its_turn() {
         let one = || (9, granted(1, Some(30)));
         assert_eq!(both_wait(vec![(8, refused(2)), one()]), Finding::Valid);
         let slept = vec![
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_for_long_comes_first_whatever_the_queue_shows() {
+    fn the_longest_waiter_comes_first_whatever_the_queue_shows() {
         let passed_by = |asked, more: Vec<(u64, What)>| {
             let begin = vec![(1, waits(1, 0, 60)), (asked, waits(2, 1, 60))];
             let end = vec![(13, granted(2, Some(22))), (29, granted(1, Some(39)))];

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn who_learns_of_the_loss_by_re_entry_is_granted_anew() {
+    fn a_holder_that_learns_of_the_loss_by_re_entry_is_granted_anew() {
         let again = |token| {
             let mut entries = nested([7, token, token]);
             let (grant, deadline) = (1, None);

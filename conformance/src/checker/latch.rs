@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_hears_of_the_last_count_at_once() {
+    fn a_waiter_that_gets_messages_learns_of_the_last_count_at_once() {
         let told = |tells, fault: Vec<(u64, What)>| {
             let mut entries = fault;
             entries.extend(opened(vec![]));

@@ -729,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_soon_says_nothing() {
+    fn a_waiter_that_gives_up_soon_proves_nothing() {
         let soon = vec![(1, waits(1, 0, 5)), (6, refused(1))];
         assert!(matches!(check(soon), Finding::Unknown(_)));
     }

@@ -756,7 +756,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_promised_it_hears_at_once_of_what_others_take_away() {
+    fn a_holder_that_is_promised_it_learns_of_a_loss_at_once() {
         let told_when_taken = |notices, at, cause, more: Option<(u64, What)>| {
             let taken = vec![(4, empties(0, cause)), told_at(at)];
             let entries = held_by_c1(more.into_iter().chain(taken).collect());

@@ -792,7 +792,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_run_gives_it_an_end_later() {
+    fn a_paused_process_sets_the_expiry_later() {
         // Seed 13407 of `fenced-fair` under `suspend`: when it runs again its lease ends as soon as what it promised.
         let release = |runs_again| {
             let pause = [
@@ -876,7 +876,7 @@ mod tests {
 
     /// Seed 8024 of `fenced-redlock`: on slow links the time was over before its number was stored.
     #[test]
-    fn who_is_in_a_hurry_may_be_refused_by_several_nodes() {
+    fn a_call_with_a_short_wait_may_be_refused_by_several_nodes() {
         let refused_after = |wait, nodes| {
             let mut history = history(vec![(0, waits(1, 0, wait)), (wait, refused(1))]);
             // Six round trips take 12 s.

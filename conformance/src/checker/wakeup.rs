@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_of_a_release_at_once() {
+    fn a_waiter_learns_of_a_release_at_once() {
         assert!(!told(frees(0), vec![]));
         // Another client acquires the lock in time.
         let taken = vec![(12, stores(2, "c", Some(24)))];
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_knows_when_the_lease_ends() {
+    fn a_waiter_knows_when_the_lease_ends() {
         let taken = |later_ms: u64| {
             let mut history = history(vec![(0, stores(0, "a", Some(12))), (1, waits_for(1))]);
             let at = s(12) + Duration::from_millis(1 + later_ms);
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_need_not_know_that_an_end_was_brought_forward() {
+    fn a_waiter_need_not_know_that_the_lease_was_shortened() {
         let taken_late = |ends: [u64; 2], asked, queued| {
             let mut entries = vec![
                 (0, stores(0, "a", Some(ends[0]))),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_back_a_share_need_not_tell_when_the_others_end() {
+    fn a_release_of_a_share_need_not_say_when_the_others_end() {
         let taken_late_after = |other: Option<What>| {
             let a = stores(0, "a", Some(12));
             let mut entries = vec![(0, a.clone()), (1, waits_for(1))];
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_just_come_need_not_hear_of_it() {
+    fn a_waiter_that_has_just_come_need_not_learn_of_it() {
         let mut history = history(vec![
             (0, stores(0, "a", Some(12))),
             (11, waits_for(1)),

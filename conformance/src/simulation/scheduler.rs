@@ -359,7 +359,7 @@ enum Next {
     /// This task is ready.
     Task(usize),
     /// No task is ready.
-    Nobody,
+    Idle,
     /// The run is over.
     Over(Ran),
 }
@@ -455,7 +455,7 @@ impl Scheduler {
             let id = match self.next(cx) {
                 Next::Task(id) => id,
                 Next::Over(ran) => return Rest::Over(ran),
-                Next::Nobody => {
+                Next::Idle => {
                     if self.queue.ready.is_empty() {
                         on_step(Step::Still(&|| self.clients()));
                     }
@@ -504,7 +504,7 @@ impl Scheduler {
                         // Later changes wake the root.
                         state.root = Some(cx.waker().clone());
                     }
-                    return picked.map_or(Next::Nobody, Next::Task);
+                    return picked.map_or(Next::Idle, Next::Task);
                 }
                 std::mem::swap(&mut state.orders, &mut orders);
             }

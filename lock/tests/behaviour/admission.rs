@@ -27,7 +27,7 @@ async fn the_first_hundred_win() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_counts_with_incr_counts_with_us() -> Test {
+async fn a_client_that_counts_with_incr_shares_the_counter() -> Test {
     let server = server().await;
     let admission = admission(&server, 3);
     assert_eq!(ask::<i64>(&server, &["INCR", KEY]).await, 1);

@@ -43,7 +43,7 @@ async fn all_or_none_of_several_nodes() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_in_a_circle() -> Test {
+async fn no_clients_wait_in_a_circle() -> Test {
     let server = server().await;
     let tasks: Vec<_> = [["a", "b"], ["b", "a"], ["c", "a"], ["b", "c"]]
         .into_iter()

@@ -68,7 +68,7 @@ async fn a_free_lock_is_taken_in_one_round_trip_and_without_a_queue() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_first_goes_first_even_if_the_lock_is_free() -> Test {
+async fn the_first_client_to_ask_goes_first_even_if_the_lock_is_free() -> Test {
     let server = server().await;
     let lock = fair(&server);
     let guard = lock.lock().await?;
@@ -147,7 +147,7 @@ async fn the_dead_do_not_pile_up() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_makes_room_at_once() -> Test {
+async fn a_waiter_that_leaves_makes_room_at_once() -> Test {
     let server = server().await;
     let guard = fair(&server).lock().await?;
     let first = fair(&server);

@@ -132,7 +132,7 @@ async fn just_one_is_told_that_it_was_the_last() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_yet_count_is_not_told_that_there_is_no_latch() -> Test {
+async fn a_client_that_may_still_count_is_not_told_that_there_is_no_latch() -> Test {
     let server = server().await;
     let latch = latch(&server);
     let error = latch.count_down().await.unwrap_err();

@@ -70,7 +70,7 @@ async fn re_entry_gives_the_whole_lease_and_never_shortens_it() -> Test {
 
 /// An inner release said that the lock was gone, because its deadline was over, while Redis still had it.
 #[tokio::test(start_paused = true)]
-async fn whoever_leaves_first_after_the_deadline_gives_back_what_is_left() -> Test {
+async fn the_first_task_to_leave_after_the_deadline_releases_the_rest() -> Test {
     let server = server().await;
     let owner = owner(&server);
     let (outer, inner) = (owner.lock().await?, owner.lock().await?);

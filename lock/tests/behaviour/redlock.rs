@@ -131,7 +131,7 @@ async fn a_grant_grows_to_all_nodes() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_after_the_release() -> Test {
+async fn no_node_is_asked_after_the_release() -> Test {
     let servers = servers(3).await;
     let lock = mutex(&servers);
     let pause = servers[0].pause();
@@ -146,9 +146,9 @@ async fn nobody_is_asked_after_the_release() -> Test {
     Ok(())
 }
 
-/// Who had taken the lock went on asking the missing node for it when another object had given it back.
+/// The object that had taken the lock went on asking the missing node for it when another object had released it.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_for_a_grant_that_was_handed_over() -> Test {
+async fn no_node_is_asked_for_a_grant_that_was_handed_over() -> Test {
     let servers = servers(3).await;
     let lock = mutex(&servers);
     let rule = servers[2].inject(AnswerError::loading());
@@ -218,7 +218,7 @@ async fn slower_votes_are_waited_for_as_long_as_they_may_decide() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_a_little_slower_than_the_quorum_is_waited_for() -> Test {
+async fn a_call_waits_for_a_node_that_is_a_little_slower_than_the_quorum() -> Test {
     let servers = servers(3).await;
     let millis = Duration::from_millis;
     let slow_down = |(server, by): (&Arc<Server>, u64)| {
@@ -315,7 +315,7 @@ async fn a_node_that_was_just_asked_again_is_given_back_too() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_to_give_back_what_all_have_forgotten() -> Test {
+async fn no_node_is_asked_to_release_a_grant_that_all_nodes_have_forgotten() -> Test {
     let servers = servers(3).await;
     let guard = mutex(&servers).try_lock().await?;
     take_away(&servers).await;

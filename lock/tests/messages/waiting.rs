@@ -233,7 +233,7 @@ async fn a_waiter_that_is_cancelled_takes_no_wake_up_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_subscribe_polls() {
+async fn a_client_that_may_not_subscribe_polls() {
     let node = Fake::with_pushes();
     let (lock, holder) = (mutex(&node), mutex(&node));
     let guard = holder.try_lock().await.unwrap();

@@ -344,7 +344,7 @@ fn unset(op: OpId) -> What {
 }
 
 #[test]
-fn who_is_told_a_number_was_counted_as_that() {
+fn a_client_that_was_told_a_number_was_counted_as_that_number() {
     let count = Call::CountDown;
     let latch = |ops: &[Asked]| counted(Kind::Latch(2), ops);
     let (first, second): (fn(_) -> _, fn(_) -> _) = (|op| as_number(op, 1), |op| as_number(op, 2));

@@ -62,7 +62,7 @@ struct State {
     attempts: usize,
     /// The names of the waiters of a lock, in the order in which they asked.
     waiters: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
-    /// Who listens on a channel: connections by number.
+    /// The subscribers of a channel: connections by number.
     channels: BTreeMap<Vec<u8>, BTreeMap<usize, Outgoing>>,
 }
 

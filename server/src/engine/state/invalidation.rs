@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_told_nothing_and_leaves_nothing_but_what_was_read() {
+    fn a_client_that_leaves_gets_no_invalidation_and_leaves_only_the_keys_it_read() {
         let mut node = Node::new(0);
         let (first, second, other) = (node.client(), node.client(), node.client());
         node.run(first, "CLIENT TRACKING ON BCAST PREFIX a PREFIX b");

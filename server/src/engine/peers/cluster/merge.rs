@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_lost_everything_follows_whoever_has_it() {
+    fn a_node_that_lost_all_slots_follows_their_new_owner() {
         let (mut near, away) = (map(), map());
         take_over(&mut near, 2, (0, 8_191));
         let (merged, follows) = merge(&sides(&near, &away, &[0])).expect("two sides");
