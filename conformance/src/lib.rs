@@ -1,6 +1,6 @@
 //! A conformance suite for distributed locks on Redis.
 //!
-//! A lock becomes a [`Subject`] with four methods. It gets connections, time and randomness from its
+//! A lock becomes a [`Subject`] with five methods. It gets connections, time and randomness from its
 //! [`Host`]. One call checks it:
 //!
 //! ```should_panic

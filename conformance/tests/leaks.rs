@@ -90,7 +90,7 @@ fn open() -> [usize; 2] {
 /// In the plain form processes have runtimes and sockets as well.
 #[cfg(unix)]
 #[test]
-fn so_does_that_of_a_plain_one() {
+fn the_world_of_a_plain_run_ends_with_it() {
     let kept = Arc::new(());
     let plain = Plain::new(Clinging(Arc::clone(&kept)));
     let generator = Generator::of(plain.promises(), None).timed(Timing::Lease(300));

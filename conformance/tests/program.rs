@@ -100,7 +100,7 @@ fn help_says_what_it_is_for_and_what_to_start_with() {
 }
 
 #[test]
-fn nothing_is_said_when_nobody_reads_on() {
+fn the_program_prints_no_error_if_its_output_pipe_is_closed() {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let ended = Command::new(env!("CARGO_BIN_EXE_redouble-check"))
@@ -368,7 +368,7 @@ fn mutants_are_noticed_or_named_and_the_floor_decides() {
 }
 
 #[test]
-fn what_cannot_run_says_why_and_ends_with_2() {
+fn an_invalid_invocation_says_why_and_exits_with_2() {
     let folder = Folder::new();
     for (args, says) in [
         (&["--lock", "nobody*"][..], "no lock is called \"nobody*\""),

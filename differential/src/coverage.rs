@@ -170,7 +170,7 @@ mod tests {
     use crate::{Output, Peer, Sequence, Step};
 
     #[test]
-    fn what_is_accepted_is_counted_by_protocol() {
+    fn accepted_requests_are_counted_by_protocol() {
         let peer = Peer::double().expect("a double");
         let script: [(&str, &[&str]); 8] = [
             ("PING", &["+PONG\r\n"]),

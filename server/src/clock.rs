@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_end_of_time_is_never() {
+    fn a_time_beyond_the_end_of_the_clock_is_never_reached() {
         let clock = NodeClock::default();
         assert_eq!(clock.when(UnixMicros(i64::MAX)), None);
         changed(&clock, Change::Jump(-5), 0);

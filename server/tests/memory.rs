@@ -164,7 +164,7 @@ async fn keys_without_a_deadline_stay_where_only_others_may_go() -> Test {
 }
 
 #[tokio::test]
-async fn what_goes_at_random_is_drawn_from_the_seed() -> Test {
+async fn random_eviction_draws_its_keys_from_the_seed() -> Test {
     let mut runs = Vec::new();
     for seed in [1, 1, 2] {
         let (server, mut redis, _) = small(EvictionPolicy::AllKeysRandom, seed).await?;

@@ -39,9 +39,10 @@ impl<B: Backend> Backend for Blind<B> {
         &'a self,
         scenario: &'a Scenario,
         time: Arc<dyn TimeSource>,
+        epoch: Duration,
     ) -> Later<'a, io::Result<Opened>> {
         Box::pin(async move {
-            let Opened { servers, drivers } = self.0.open(scenario, time).await?;
+            let Opened { servers, drivers } = self.0.open(scenario, time, epoch).await?;
             let servers = Arc::new(Unseen(servers));
             Ok(Opened { servers, drivers })
         })

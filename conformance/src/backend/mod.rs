@@ -12,6 +12,8 @@ mod wall_clock;
 pub use blind::Blind;
 pub use double::Double;
 pub use real::Real;
+/// The value of a key, as [`View::data`] reads it.
+pub use redouble::Data;
 pub use wall_clock::WallClock;
 
 use crate::{
@@ -50,11 +52,12 @@ pub trait Backend: Send + Sync {
     fn can(&self, capability: Capability) -> bool;
 
     /// Prepares servers for one run of a scenario, or a key of its own on a shared server. Doubles follow
-    /// `time`, the true time of the run.
+    /// `time`, the true time of the run; their wall clocks show `epoch`, the time since 1970, when it begins.
     fn open<'a>(
         &'a self,
         scenario: &'a Scenario,
         time: Arc<dyn TimeSource>,
+        epoch: Duration,
     ) -> Later<'a, io::Result<Opened>>;
 }
 
@@ -130,7 +133,7 @@ pub trait View {
     fn string(&self, key: &str) -> Option<Stored>;
 
     /// Returns the value at a key with its expiry in true time.
-    fn data(&self, key: &str) -> Option<(redouble::Data, Option<Duration>)>;
+    fn data(&self, key: &str) -> Option<(Data, Option<Duration>)>;
 
     /// Returns all keys, sorted.
     fn keys(&self) -> Vec<Vec<u8>>;

@@ -3,7 +3,7 @@
 use super::{Backend, Later, Opened};
 use crate::{scenario::Scenario, vocabulary::Capability};
 use redouble::TimeSource;
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 /// Plays the scenarios of another backend in real time. Clients use the machine's clocks, so scenarios that
 /// change these are unsupported.
@@ -50,8 +50,9 @@ impl<B: Backend> Backend for WallClock<B> {
         &'a self,
         scenario: &'a Scenario,
         time: Arc<dyn TimeSource>,
+        epoch: Duration,
     ) -> Later<'a, io::Result<Opened>> {
-        self.backend.open(scenario, time)
+        self.backend.open(scenario, time, epoch)
     }
 }
 
@@ -80,7 +81,8 @@ impl Backend for Box<dyn Backend> {
         &'a self,
         scenario: &'a Scenario,
         time: Arc<dyn TimeSource>,
+        epoch: Duration,
     ) -> Later<'a, io::Result<Opened>> {
-        (**self).open(scenario, time)
+        (**self).open(scenario, time, epoch)
     }
 }

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_does_not_count() {
+    fn an_access_that_the_resource_refused_does_not_count() {
         let fenced = vec![asks(1, R, 0), asks(2, R, 0), refusal(1, W), asks(2, W, 1)];
         assert_eq!(broken(fenced), None);
         let late = vec![asks(2, R, 0), refusal(1, R), asks(2, W, 1)];
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_share_a_lock_share_the_resource() {
+    fn holders_that_share_a_lock_may_access_the_resource_together() {
         let (read, write) = (Mode::Shared, Mode::Exclusive);
         assert_eq!(in_modes(Kind::ReadWrite, [read, read]), Finding::Valid);
         let mixed = in_modes(Kind::ReadWrite, [read, write]);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn without_accesses_nothing_is_said() {
+    fn a_history_without_accesses_gives_no_verdict() {
         let finding = Accesses.check(&history(by_two(vec![])));
         assert!(matches!(finding, Finding::Unknown(_)));
     }

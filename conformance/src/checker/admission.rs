@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_up_has_no_places() {
+    fn a_counter_refuses_clients_until_it_is_set_up() {
         let asked = |set_up: What| {
             let entries = vec![
                 (1, calls(1, Call::Admit)),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_keeps_no_names_of_those_who_are_out() {
+    fn a_server_stores_no_names_of_refused_clients() {
         let keeps = |names: &[&str]| {
             let queue = What::Queue {
                 node: 0,
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_no_matter_of_locks() {
+    fn the_checker_gives_no_verdict_on_a_lock() {
         let lock = history(vec![(0, tries(1, 0)), (0, granted(1, Some(9)))]);
         assert!(matches!(Admission.check(&lock), Finding::Unknown(_)));
     }

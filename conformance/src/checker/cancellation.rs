@@ -248,7 +248,7 @@ mod tests {
 
     /// Seed 18590 of `fenced-redlock` under `node-pause`: a try that was given up, carried out after 37 s.
     #[test]
-    fn what_one_of_several_nodes_executes_after_a_lease_is_no_leftover() {
+    fn a_request_that_one_of_several_nodes_executes_a_lease_later_is_no_leftover() {
         let dropped = |silent_until, nodes| {
             let (fault, call) = (Fault::NodePause { node: 0 }, Call::Drop { grant: 1 });
             let actor = crate::history::Actor::on(0);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_task_or_a_later_call_put_there_is_not_its_own() {
+    fn a_token_of_another_task_or_a_later_call_is_no_leftover() {
         assert!(passes(vec![
             (1, waits(1, 0, 9)),
             (3, cancelled(1)),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_as_long_as_the_requests_that_follow_each_other() {
+    fn a_cleanup_takes_as_long_as_its_consecutive_requests() {
         let freed_at = |at, asked: &[(u64, u64)]| {
             let call = Call::Drop { grant: 1 };
             let actor = crate::history::Actor::on(0);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_at_least_for_some_time_is_free_after_that() {
+    fn a_lock_with_a_minimum_hold_is_free_after_that_hold() {
         let freed_at = |at| {
             let call = Call::Drop { grant: 1 };
             let actor = crate::history::Actor::on(0);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_link_broke_a_lease_is_enough() {
+    fn a_client_whose_connection_broke_has_a_lease_to_clean_up() {
         let dropped = Call::Drop { grant: 1 };
         assert!(given_back(dropped, done(2), 20, true));
         assert!(!given_back(dropped, done(2), 30, true));

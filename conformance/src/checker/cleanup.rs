@@ -351,9 +351,10 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
         return at;
     }
     let timeout = history.request_timeout();
-    // A server that does not know a script has not executed it.
+    // A server that does not know a script has not executed it, as the process learns from the reply.
     let in_doubt = history.requests.iter().filter(|it| {
-        let unknown_script = it.error.as_deref() == Some("NOSCRIPT");
+        let told = it.replied.is_some_and(|at| at <= history.given_up(it));
+        let unknown_script = told && it.error.as_deref() == Some("NOSCRIPT");
         it.sent <= at && history.failed(it) && !unknown_script
     });
     let known = in_doubt.map(|it| {
@@ -538,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_after_a_lease_is_left_to_the_next_one() {
+    fn a_request_that_lands_after_a_lease_is_left_to_its_own_lease() {
         // The lease is 12 s.
         let arrives = |at, is_held_up: bool| {
             let fault = Fault::NodePause { node: 0 };
@@ -559,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_lands_late_is_left_to_its_lease_and_nothing_else_is() {
+    fn only_a_request_that_lands_late_is_left_to_its_lease() {
         let cut = What::Cut {
             host: 0,
             node: 0,
@@ -586,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_late_request_left_beside_the_lock_ends_by_itself() {
+    fn keys_that_a_late_request_stores_beside_the_lock_expire_by_themselves() {
         let leaves = |endless: &[&str], landed, gone, queued: bool| {
             let left = What::Remains {
                 keys: vec![b"lock:waiters".to_vec()],
@@ -668,6 +669,28 @@ mod tests {
         assert!(!looks_until(20, Some("MASTERDOWN")));
         assert!(!looks_until(19, Some("NOSCRIPT")), "it was not executed");
         assert!(!looks_until(19, None), "it had its answer");
+    }
+
+    /// A server answers that it does not know a script, and the process does not get this reply.
+    #[test]
+    fn a_task_looks_for_a_request_whose_error_did_not_arrive() {
+        let looks_until = |gone, replied| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (4, unknown(1)),
+                (4, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            history.asks(0, 2, Some(2), replied);
+            history.requests[0].error = Some("NOSCRIPT".to_owned());
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(19, None));
+        assert!(looks_until(19, Some(9)), "it arrives after the timeout");
+        assert!(!looks_until(19, Some(3)));
     }
 
     /// Seed 4692 of `own-lock`: its client waits so long between two polls that it finds the connection broken later.
@@ -759,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_fault_there_is_time_to_make_it_good() {
+    fn a_client_has_two_request_timeouts_to_clean_up_after_a_fault() {
         let (node, lost) = (0, Lost::Reply);
         let left_until = |gone| {
             passes(vec![
@@ -781,7 +804,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_at_least_for_some_time_is_gone_after_a_lease() {
+    fn a_lock_with_a_minimum_hold_is_gone_after_a_lease() {
         let left_until = |gone, wrong: Option<(u64, Fault)>| {
             let mut entries = vec![(5, tries(1, 0)), (20, remains(&["lock"], 0, 0))];
             entries.extend(wrong.map(|(at, fault)| (at, What::Strikes { fault })));

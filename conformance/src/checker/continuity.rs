@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_under_what_is_over_is_caught() {
+    fn an_access_after_the_end_of_its_grant_is_caught() {
         let works = |invoked, arrives, refused| {
             let invoke = What::Invoke {
                 op: 2,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_deadline_a_late_renewal_is_the_servers_matter() {
+    fn a_late_renewal_without_a_deadline_is_judged_by_the_stored_token() {
         let renewed = |between: Vec<(u64, What)>| {
             let begin = held_until(None, vec![(11, renews(2, 0, 1))]).into_iter();
             let end = vec![(12, stores(0, "a", Some(22))), (12, granted(2, None))];
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fault_took_may_be_put_back() {
+    fn a_renewal_may_store_a_token_again_that_a_fault_removed() {
         let evicted = vec![
             (3, empties(0, Cause::Fault)),
             (4, renews(2, 0, 1)),

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::WaitsInProcess,
@@ -29,6 +29,7 @@ impl Excuse {
         Self::OwnRequestHarmed,
         Self::FirstConnection,
         Self::SecondCut,
+        Self::PauseBeforeRetry,
         Self::LateRequest,
         Self::LeaseWithoutServer,
         Self::Search,
@@ -62,7 +63,7 @@ impl Excuse {
             Self::RequestOutstanding | Self::OwnRequestHarmed | Self::FirstConnection => {
                 Property::Timeouts
             }
-            Self::SecondCut => Property::LostReply,
+            Self::SecondCut | Self::PauseBeforeRetry => Property::LostReply,
             Self::LateRequest
             | Self::LeaseWithoutServer
             | Self::Search
@@ -163,6 +164,9 @@ impl Excuse {
             }
             Self::RequestOutstanding => "a request is outstanding when the wait is over",
             Self::SecondCut => "a second cut of the connection to the same node hits the retry",
+            Self::PauseBeforeRetry => {
+                "the process pauses before it asks again, for as long as the lock says"
+            }
             Self::LateRequest => {
                 "a request lands when its connection has ended, and its token stays for a lease"
             }
@@ -215,6 +219,9 @@ impl Excuse {
             Self::PlaceInQueue => "the place stays when the other client has asked",
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
             Self::SecondCut => "the other cut hits the connection to another node",
+            Self::PauseBeforeRetry => {
+                "the process has asked again, and its own token kept it from the lock"
+            }
             Self::LateRequest => "a place in a queue is left as well, and its request was on time",
             Self::LeaseWithoutServer => "the server is back after half a lease",
             Self::Search => "the request had its answer",
@@ -318,6 +325,7 @@ mod tests {
             Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
             Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
             Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
+            Excuse::PauseBeforeRetry => (asks_again_at(12), asks_again_at(5)),
             Excuse::LateRequest => (lands_late(None), lands_late(Some("a"))),
             Excuse::LeaseWithoutServer => (left_queued(15), left_queued(9)),
             Excuse::Search => (searches(None), searches(Some(3))),
@@ -781,6 +789,21 @@ mod tests {
             (19, granted(1, Some(28))),
         ]);
         history.terms.latency = s(1);
+        history
+    }
+
+    /// The reply is lost at 3, the lock pauses for at most 10 s after that, and the client is granted the lock at 13.
+    fn asks_again_at(at: u64) -> History {
+        let mut history = history(vec![
+            (1, waits(1, 0, 30)),
+            (2, stores(0, "a", Some(40))),
+            (3, cut(0, 0, Lost::Reply)),
+            (13, granted(1, Some(22))),
+        ]);
+        (history.terms.latency, history.terms.retry) = (s(1), s(10));
+        history.dials(0, 0, 0, Some(3));
+        history.dials(0, 0, 4, None);
+        history.asks(1, at, Some(at), Some(at));
         history
     }
 

@@ -108,13 +108,18 @@ fn out_of_order(history: &Reading<'_>, fenced: &[(&Belief, u64)]) -> Option<Witn
             && before < at
             && got <= had
         {
+            let why = if got == had {
+                "the number was given twice"
+            } else {
+                "it was taken before the grant"
+            };
             return Some(Witness {
                 at: late.from,
                 until: None,
                 grants: vec![early.grant, late.grant],
                 message: format!(
                     "the server granted the lock to {} at {} with fencing token {had}, and to {} at {} with fencing token \
-                     {got}: it was taken before the grant",
+                     {got}: {why}",
                     early.actor,
                     seconds(before.at),
                     late.actor,
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_not_re_entered() {
+    fn an_acquisition_after_a_release_gets_a_new_token() {
         let again = |token| {
             vec![
                 (0, tries(1, 0)),
@@ -307,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_deadline_it_may_be_either() {
+    fn re_entry_after_the_deadline_may_keep_the_token_or_get_a_new_one() {
         let again = |token| {
             vec![
                 (0, tries(1, 0)),

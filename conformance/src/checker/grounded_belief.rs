@@ -6,7 +6,7 @@
 //! request of the holder's process stored between the start of the acquisition and its ok. For a re-entry, it may also
 //! be a token of a grant that the same actor has already. If several tasks of a process acquire at once, there may be
 //! several candidates: the grant is grounded if one of them is stored throughout. A stored holder does not count if its
-//! mode is not the mode of the grant, or if its depth is less than the number of grants in which its owner believes.
+//! mode is not the mode of the grant (several entries of one token stand for the sum of their permits), or if its depth is less than the number of grants in which its owner believes.
 //!
 //! Servers that only count holders must count at least as many holders as believe that they hold the lock.
 
@@ -287,13 +287,22 @@ impl<'a> Record<'a> {
     fn stands(&self, wanted: &Wanted<'_>, at: Moment) -> bool {
         let shared = wanted.shared.iter();
         let believed = shared.filter(|it| it.from <= at && at < it.to).count();
-        let stands = |stored: &Holder| {
-            let mode = stored.mode.is_none_or(|mode| mode == wanted.mode);
-            let deep = |depth| usize::try_from(depth).is_ok_and(|depth| depth >= believed);
-            let right = mode && stored.depth.is_none_or(deep);
-            stored.token == wanted.token && stored.lives(at.at) && right
+        let deep = |depth| usize::try_from(depth).is_ok_and(|depth| depth >= believed);
+        let lives = |stored: &&Holder| {
+            let theirs = stored.token == wanted.token && stored.lives(at.at);
+            theirs && stored.depth.is_none_or(deep)
         };
-        self.agree(at, |state| state.stored.iter().any(stands))
+        let right = |stored: &Holder| stored.mode.is_none_or(|mode| mode == wanted.mode);
+        self.agree(at, |state| {
+            let mut living = state.stored.iter().filter(lives);
+            living.clone().any(right) || {
+                // Several entries of one token stand for the sum of their permits.
+                let permits = living.clone().filter_map(|stored| stored.mode);
+                let permits = permits.map(Mode::permits).fold(0, u32::saturating_add);
+                let asked = wanted.mode.permits();
+                asked > 0 && permits >= asked && living.nth(1).is_some()
+            }
+        })
     }
 
     /// True if the predicate holds for the master, or for a majority of independent nodes, at a moment.
@@ -371,6 +380,35 @@ mod tests {
     }
 
     #[test]
+    fn several_entries_of_a_token_stand_for_the_sum_of_their_permits() {
+        let stored = |entries: &[u32]| {
+            let holder = |&permits: &u32| Holder {
+                token: b"a".to_vec(),
+                mode: Some(Mode::Permits(permits)),
+                expires: Some(s(11)),
+                ..Holder::default()
+            };
+            let state = What::Server {
+                node: 0,
+                cause: Cause::Client(0),
+                stored: entries.iter().map(holder).collect(),
+                anonymous: 0,
+            };
+            let call = crate::history::Call::Try {
+                mode: Mode::Permits(3),
+            };
+            let actor = crate::history::Actor::on(0);
+            let asks = What::Invoke { op: 1, actor, call };
+            verdict(vec![(0, asks), (1, state), (2, granted(1, Some(10)))])
+        };
+        assert_eq!(stored(&[3]), None);
+        assert_eq!(stored(&[1, 1, 1]), None);
+        assert_eq!(stored(&[2, 1]), None);
+        assert!(stored(&[1, 1]).is_some());
+        assert!(stored(&[1]).is_some());
+    }
+
+    #[test]
     fn a_token_that_is_removed_or_replaced_is_caught() {
         assert_eq!(
             verdict(granted_until(10, vec![(4, frees(1))])).map(|at| at.0),
@@ -396,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_at_least_for_some_time_stands_for_so_long() {
+    fn a_released_token_with_a_minimum_hold_stays_stored_for_that_hold() {
         let given_back = |freed_at| {
             let released = vec![(3, releases(2, 0, 1)), (freed_at, frees(0)), (9, done(2))];
             let mut history = history(granted_until(10, released));

@@ -11,6 +11,9 @@
 //! other clients had the lock, or may have had it because their call got no answer. It also grows if one of several
 //! servers executes a request long after the call has ended.
 //!
+//! No call may hang, whatever the lock promises: a call whose wait is over, in a process that runs and has no request under
+//! way, returns within two leases.
+//!
 //! An error is excused by what happened to requests of the same process that were sent or outstanding during the call:
 //! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
 //! meets none of these.
@@ -66,7 +69,8 @@ impl Checker for Liveness {
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
         });
-        if let Some(witness) = unanswered(history) {
+        let hanging = operations.iter().find_map(|it| hangs(history, it, end));
+        if let Some(witness) = hanging.or_else(|| unanswered(history)) {
             return Finding::Violation(witness);
         }
         let failed = operations
@@ -176,6 +180,56 @@ fn failed(
             let since = taken.map_or(Duration::ZERO, |it| it.asked.at);
             fault_intervals.calm_everywhere(host, since, it.ended.at)
         })
+}
+
+/// Counterexample of any lock, whatever it promises: a call goes on for two leases, although its wait is over, no fault
+/// concerns its process, and no request of the process is under way.
+fn hangs(history: &Reading<'_>, it: &Operation, end: Duration) -> Option<Witness> {
+    let wait = match it.call {
+        Call::Acquire { wait, .. } | Call::Await { wait } => wait,
+        Call::Try { .. }
+        | Call::Renew { .. }
+        | Call::Release { .. }
+        | Call::SetUp
+        | Call::Admit
+        | Call::AdmitAgain { .. }
+        | Call::CountDown => Duration::ZERO,
+        Call::Drop { .. } | Call::Access { .. } => return None,
+    };
+    let (host, asked, ended) = (it.actor.host, it.asked.at, it.ended.at.min(end));
+    let bound = 2 * (history.lease + history.recovery()) + history.terms.longest_hold();
+    let over = asked.saturating_add(wait);
+    // Few calls take so long: what delays them is sought for those alone.
+    if ended.saturating_sub(over) <= bound {
+        return None;
+    }
+    let requests = history.requests_of(host);
+    let requests = requests.filter(|request| request.sent <= ended);
+    let answered = requests.map(|request| {
+        let closed = history.session(request).closed;
+        let done = request.replied.or(closed).unwrap_or(Duration::MAX);
+        done.max(request.sent)
+    });
+    let answered = answered.max().unwrap_or_default();
+    let faults = history.fault_intervals();
+    let trouble = faults.last(host, asked, ended);
+    let trouble = trouble.map(|last| last.saturating_add(history.recovery()));
+    let since = over
+        .max(answered)
+        .max(trouble.unwrap_or_default())
+        .max(kept_out(history, it));
+    (ended.saturating_sub(since) > bound).then(|| Witness {
+        at: Moment::at(since.saturating_add(bound)),
+        until: None,
+        grants: vec![],
+        message: format!(
+            "a call of {} that began at {} has not returned within {} after the last request of its process was \
+             answered",
+            it.actor,
+            seconds(asked),
+            seconds(bound)
+        ),
+    })
 }
 
 /// Counterexample of any lock, whatever it promises: each acquisition ended in an error in a run without faults. Calls
@@ -498,6 +552,38 @@ mod tests {
         Liveness.check(&history)
     }
 
+    /// A call whose process has no request under way, and that does not return.
+    #[test]
+    fn no_call_hangs() {
+        // Two leases, and two request timeouts with the pauses after them.
+        let hangs =
+            |ends: u64, call: What, more: Vec<(u64, What)>, requests: &[(u64, Option<u64>)]| {
+                let mut entries = vec![(1, call), (ends, refused(1))];
+                entries.extend(more);
+                entries.sort_by_key(|&(at, _)| at);
+                let mut history = history(entries);
+                history.lease = s(12);
+                history.dials(0, 0, 0, None);
+                for &(sent, replied) in requests {
+                    history.asks(0, sent, replied, replied);
+                }
+                Liveness.check(&history).witness().is_some()
+            };
+        let bound = 2 * 12 + 2 * 2;
+        assert!(hangs(2 + bound, tries(1, 0), vec![], &[]));
+        assert!(!hangs(1 + bound, tries(1, 0), vec![], &[]));
+        assert!(!hangs(4 + bound, waits(1, 0, 5), vec![], &[]), "it waits");
+        assert!(hangs(7 + bound, waits(1, 0, 5), vec![], &[]));
+        assert!(!hangs(4 + bound, tries(1, 0), vec![], &[(2, Some(5))]));
+        assert!(!hangs(4 + bound, tries(1, 0), vec![], &[(2, None)]));
+        let pause = || vec![(2, What::Pause { host: 0 }), (5, What::Resume { host: 0 })];
+        assert!(!hangs(4 + bound, tries(1, 0), pause(), &[]));
+        let others = || vec![(2, What::Pause { host: 1 }), (5, What::Resume { host: 1 })];
+        assert!(hangs(4 + bound, tries(1, 0), others(), &[]));
+        let crash = vec![(2, What::Crash { host: 0 })];
+        assert!(!hangs(4 + bound, tries(1, 0), crash, &[]));
+    }
+
     #[test]
     fn errors_alone_are_no_answers() {
         let error = |op| What::Info {
@@ -546,7 +632,7 @@ mod tests {
     /// Seeds 1329 and 13397 of `redlock-of-three` under `eviction`. In one, the lock asked a node again that had
     /// refused. In the other, a node stored the token of another task of the process.
     #[test]
-    fn what_most_servers_have_lost_is_said_to_be_lost() {
+    fn a_grant_that_most_servers_have_lost_is_reported_as_lost() {
         let renewed = |had: u8, forget: &[u8], more: Option<What>, (answers, in_background)| {
             let stored = (0..had).map(|node| (1, stores_on(node, 0, "a", Some(11))));
             let forget = forget.iter().map(|&node| (3, empties(node, Cause::Fault)));
@@ -674,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn time_counts_from_when_all_is_well() {
+    fn the_bound_for_a_waiter_counts_from_the_end_of_its_own_faults() {
         let paused = |host| {
             check(vec![
                 (1, waits(1, 0, 60)),
@@ -708,7 +794,7 @@ mod tests {
     /// Seed 10951 of `redlock-of-three` and `fenced-redlock` under `node-pause`: a paused node executed the try of a
     /// grant 25 s later. The next node to be paused was one of the two free ones.
     #[test]
-    fn what_a_server_carries_out_when_the_call_is_long_over_adds_a_lease() {
+    fn a_request_that_a_server_executes_long_after_its_call_adds_a_lease() {
         let stored_at = |at, nodes| {
             let mut entries = vec![
                 (0, tries(2, 1)),
@@ -754,7 +840,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_found_broken_is_no_ones_fault() {
+    fn a_call_that_finds_its_connection_broken_may_end_in_an_error() {
         let ends_in_an_error = |broke: &[u64], before: &[u64]| {
             let error = || "broken pipe".to_owned();
             let mut entries = Vec::new();

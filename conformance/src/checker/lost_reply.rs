@@ -1,6 +1,7 @@
 //! P14, lost reply: a connection breaks after a server executed an acquisition and before the client gets the reply.
 //! The server stores the token, and its owner does not know. This may delay the client's own retry by two round trips
-//! at most, and by one more if the client has to send the script to the server. A lock that mistakes its own token for
+//! at most, and by one more if the client has to send the script to the server. It may pause before the retry for as long
+//! as it says. A lock that mistakes its own token for
 //! that of another client waits for the end of the lease.
 //!
 //! On several nodes the tokens of the process keep the lock from it only where they stand on so many nodes that the others are no
@@ -127,7 +128,7 @@ fn ghost<'a>(
 }
 
 /// True if a call ended in an error after its reply was lost, although no other fault struck and the call had time to
-/// ask again. The checker demands this only of a lock on one server that promises an answer.
+/// ask again. The checker demands this only of a lock on one server that promises an answer, and only of a call that waits.
 fn gives_up(
     history: &History,
     fault_intervals: &FaultIntervals,
@@ -139,10 +140,8 @@ fn gives_up(
         asker.outcome,
         Outcome::Unknown | Outcome::Fail(Refusal::Other)
     );
-    let wait = if let Call::Acquire { wait, .. } = asker.call {
-        wait
-    } else {
-        Duration::ZERO
+    let Call::Acquire { wait, .. } = asker.call else {
+        return false;
     };
     let (host, until) = (asker.actor.host, asker.asked.at + wait);
     let in_time = cut.at + trips(history) < until + history.request_timeout();
@@ -171,6 +170,40 @@ fn trips(history: &History) -> Duration {
     history.terms.round_trips(rounds)
 }
 
+/// Requests that a process sends before it asks for a lock, or in order to hear of its release.
+const PREPARES: [&str; 13] = [
+    "AUTH",
+    "CLIENT",
+    "FUNCTION",
+    "HELLO",
+    "PING",
+    "PSUBSCRIBE",
+    "READONLY",
+    "SCRIPT",
+    "SELECT",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+];
+
+/// Returns the time at which the process asks again after the cut. It may pause before that, for as long as the lock says.
+fn asks_again(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment) -> Duration {
+    if !history.accepts(Excuse::PauseBeforeRetry) {
+        return from.at;
+    }
+    let theirs = ghost.owner.into_iter();
+    let requests = theirs.flat_map(|host| history.requests_of(host));
+    let asks = requests.filter(|it| {
+        from < it.sent_at()
+            && history.session(it).node == ghost.node
+            && !PREPARES.contains(&&*it.command)
+    });
+    let first = asks.filter_map(|it| it.executed).min();
+    let pauses_until = from.at.saturating_add(history.terms.retry);
+    first.map_or(pauses_until, |first| first.min(pauses_until))
+}
+
 /// Returns the time by which a retry should have had the lock, if the process's own token kept the lock from it.
 fn delayed(
     history: &Reading<'_>,
@@ -180,7 +213,7 @@ fn delayed(
     cut: Moment,
 ) -> Option<Duration> {
     let from = retry.asked.max(cut);
-    let by = from.at + trips(history);
+    let by = asks_again(history, ghost, from) + trips(history);
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
     let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at);
@@ -244,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_to_stay_for_a_while_is_no_ghost() {
+    fn a_released_token_that_stays_for_a_minimum_hold_is_no_ghost() {
         let kept_out = |hold| {
             let mut history = history(vec![
                 (1, waits(1, 0, 30)),
@@ -296,6 +329,14 @@ mod tests {
         assert!(ends(unknown(1), vec![(4, cut())]));
         let why = Refusal::Other;
         assert!(!ends(What::Fail { op: 1, why }, vec![]));
+        let mut tried = history(vec![
+            (1, tries(1, 0)),
+            (2, stores(0, "a", Some(12))),
+            (3, cut()),
+            (5, unknown(1)),
+        ]);
+        (tried.terms.latency, tried.terms.answers) = (s(1), true);
+        assert_eq!(LostReply.check(&tried), Finding::Valid, "it does not wait");
     }
 
     #[test]
@@ -323,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_may_be_seen_after_the_cut_of_that_instant() {
+    fn a_token_that_is_seen_just_after_the_cut_counts_as_a_ghost() {
         let granted_at = |at| {
             passes(vec![
                 (1, waits(1, 0, 30)),
@@ -373,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_task_may_have_put_there_is_no_ghost() {
+    fn a_token_that_another_task_may_have_stored_is_no_ghost() {
         let call = Call::Try {
             mode: crate::history::Mode::Exclusive,
         };

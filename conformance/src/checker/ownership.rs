@@ -14,7 +14,10 @@ use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
     Actor, Belief, Cause, History, Holder, Kind, Moment, OpId, Reading, Scope, Tokens, What,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Judges P5.
 pub struct Ownership;
@@ -53,7 +56,9 @@ impl Checker for Ownership {
                 // A lock that compares deadlines itself may take one as over when the clock shows it.
                 let unexpired = |it: &&Tenure<'_>| it.stored.expires.is_none_or(|end| at.at < end);
                 for tenure in before.iter().filter(unexpired) {
-                    if let Some(wrong) = wrong(history, tenure, stored, host, at, &holders) {
+                    let changed = changed(tenure.stored, &before, stored);
+                    if let Some(wrong) = wrong(history, tenure, changed, stored, host, at, &holders)
+                    {
                         return Finding::Violation(witness(tenure, wrong, host, at, &holders));
                     }
                 }
@@ -134,23 +139,53 @@ fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
     first.next().is_none().then_some(token)
 }
 
+/// What a request did to a stored entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    None,
+    /// It has another expiry.
+    Expiry(Option<Duration>),
+    Removed,
+}
+
+/// Returns what became of an entry. A lock may store several entries of one token, for instance one for each permit or key: one
+/// of them that has the same expiry as before is the same entry.
+fn changed(entry: &Holder, before: &[Tenure<'_>], after: &[Holder]) -> Change {
+    let same = |it: &&Holder| it.token == entry.token && it.expires == entry.expires;
+    let stood = before.iter().map(|it| it.stored).filter(same).count();
+    if after.iter().filter(same).count() >= stood {
+        return Change::None;
+    }
+    let is_new = |it: &&Holder| {
+        let like = |other: &&Holder| other.token == it.token && other.expires == it.expires;
+        let was = before.iter().map(|it| it.stored).filter(like).count();
+        it.token == entry.token && after.iter().filter(like).count() > was
+    };
+    let new = after.iter().find(is_new);
+    new.map_or(Change::Removed, |new| Change::Expiry(new.expires))
+}
+
 /// Returns what a request of `host` did to the grant of another owner, if it did anything.
 fn wrong(
     history: &History,
     before: &Tenure<'_>,
+    change: Change,
     after: &[Holder],
     host: u8,
     at: Moment,
     holders: &Holders<'_>,
 ) -> Option<&'static str> {
     let foreign = host != before.owner;
-    let kept = after.iter().find(|it| it.token == before.stored.token);
-    if let Some(kept) = kept {
-        let (was, is) = (before.stored.expires, kept.expires);
-        // Owners that share a lock may also share its expiry, as long as no request shortens it.
-        let shortened = is.is_some() && (was.is_none() || is < was);
-        let changed = is != was && (shortened || history.kind == Kind::Mutex);
-        return (foreign && changed).then_some("changed the expiry of");
+    match change {
+        Change::None => return None,
+        Change::Expiry(is) => {
+            let was = before.stored.expires;
+            // Owners that share a lock may also share its expiry, as long as no request shortens it.
+            let shortened = is.is_some() && (was.is_none() || is < was);
+            let changed = shortened || history.kind == Kind::Mutex;
+            return (foreign && changed).then_some("changed the expiry of");
+        }
+        Change::Removed => {}
     }
     let holder = holders.holder(before, at);
     // If all grants of an owner share a token, a release of one grant may end another grant of this owner.
@@ -245,6 +280,42 @@ mod tests {
         // It compares the deadline with the clock of the server.
         assert_eq!(verdict(then(vec![(10, stores(1, "b", Some(20)))])), Ok(()));
         assert!(verdict(then(vec![(9, stores(1, "b", Some(19)))])).is_err());
+    }
+
+    /// Entries of one token with an expiry each, as of a lock that stores one for each of its keys.
+    #[test]
+    fn each_entry_of_a_token_is_compared_with_itself() {
+        let entries = |host, expiries: &[u64]| {
+            let holder = |&expires: &u64| Holder {
+                token: b"a".to_vec(),
+                expires: Some(s(expires)),
+                ..Holder::default()
+            };
+            What::Server {
+                node: 0,
+                cause: Cause::Client(host),
+                stored: expiries.iter().map(holder).collect(),
+                anonymous: 0,
+            }
+        };
+        let then = |at, after: &[u64]| {
+            verdict(vec![
+                (0, tries(1, 0)),
+                (0, entries(0, &[5, 10, 12])),
+                (1, granted(1, Some(4))),
+                (at, entries(1, after)),
+            ])
+        };
+        assert_eq!(then(2, &[5, 10, 12]), Ok(()));
+        assert_eq!(then(6, &[10, 12]), Ok(()), "the first one is over");
+        assert!(then(2, &[10, 12]).unwrap_err().contains("overwrote"));
+        let shortened = then(6, &[8, 12]).unwrap_err();
+        assert!(shortened.contains("changed the expiry"), "{shortened}");
+        assert!(
+            then(6, &[10, 14]).is_err(),
+            "made longer by another process"
+        );
+        assert!(then(6, &[]).unwrap_err().contains("freed"));
     }
 
     #[test]

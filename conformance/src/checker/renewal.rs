@@ -512,7 +512,7 @@ mod tests {
 
     /// Seed 12710 of `redlock-watchdog` under `partition`: another client kept asking one node, and another node was cut off.
     #[test]
-    fn a_majority_that_another_stands_in_the_way_of_is_none() {
+    fn a_holder_may_lose_a_grant_if_another_client_blocks_its_majority() {
         let lost_beside = |others: Vec<(u64, What)>| {
             let mut entries = vec![
                 (1, tries(1, 0)),
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_when_it_was_asked_for_counts_for_all_of_it() {
+    fn a_fault_close_to_the_acquisition_excuses_a_loss_of_the_grant() {
         let lost_after = |ended| {
             let fault = Fault::NodePause { node: 0 };
             let before = [(0, What::Strikes { fault }), (ended, What::Heals { fault })];
@@ -827,7 +827,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_is_sent_again_leaves_it_taken_for_as_long_as_it_may() {
+    fn a_release_that_is_sent_again_keeps_the_lock_for_the_hold_at_most() {
         let sent_again = |hold, wrong: Option<(u64, What)>| {
             let entries = vec![
                 (4, releases(2, 0, 1)),

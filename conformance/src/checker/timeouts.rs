@@ -148,8 +148,17 @@ fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool 
     let intervals = history.fault_intervals();
     let over = intervals.wait_over(host, it.asked.at, wait);
     let timeout = history.request_timeout();
-    let busy = history.busy_until(it.actor.host, None, over, timeout, STEPS);
-    ended <= busy + history.terms.round_trips(1)
+    let mut busy = history.busy_until(host, None, over, timeout, STEPS);
+    for _ in 0..STEPS {
+        // A process that is stopped between two requests sends the next one when it runs again.
+        let at = busy.saturating_add(history.terms.timing_tolerance());
+        let resumed = intervals.runs_from(host, at);
+        if resumed == at || ended <= resumed {
+            break;
+        }
+        busy = history.busy_until(host, None, resumed, timeout, STEPS);
+    }
+    ended <= busy.saturating_add(history.terms.round_trips(1))
 }
 
 /// How long a call took that went on after its wait although none of its requests was under way.
@@ -427,6 +436,27 @@ mod tests {
         assert!(!passes(10, &[(2, 3)]));
         assert!(passes(11, &[(2, 3), (9, 10), (10, 11)]));
         assert!(!passes(11, &[(2, 3), (10, 11)]), "it slept first");
+    }
+
+    /// The process stops between two requests that follow each other without a pause.
+    #[test]
+    fn a_process_that_stops_between_two_requests_goes_on_when_it_runs_again() {
+        let passes = |end, second| {
+            let calls = vec![
+                (1, tries(1, 0)),
+                (4, What::Pause { host: 0 }),
+                (6, What::Resume { host: 0 }),
+                (end, done(1)),
+            ];
+            let mut history = history(after_a_first_call(calls));
+            (history.lease, history.terms.waits) = (s(18), true); // a request timeout of 3 s
+            history.dials(0, 0, 0, None);
+            history.asks(0, 1, None, None);
+            history.asks(0, second, Some(second), Some(second + 3));
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(9, 6));
+        assert!(!passes(10, 7), "it slept first");
     }
 
     #[test]

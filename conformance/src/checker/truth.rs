@@ -469,10 +469,42 @@ impl Facts<'_> {
         // A waiter stores its own place in a queue. A reservation is made by a release, also of the same process, and for
         // another call than the one that is refused.
         let reserved = |span: &TokenSpan<'_>| span.stood_within(it.asked, it.ended);
-        self.0.tokens().spans.iter().any(anothers)
+        let mut tokens = self.0.tokens().spans.iter();
+        tokens.any(|span| anothers(span) && !self.was_left_behind(span, it.asked.at))
             || self.0.queued().spans.iter().any(anothers)
             || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)
+    }
+
+    /// Returns true if the token is of a call that was refused, and that left it behind although no fault concerned its process:
+    /// no client holds the lock under this token.
+    fn was_left_behind(&self, span: &TokenSpan<'_>, at: Duration) -> bool {
+        let Some(host) = span.owner else {
+            return false;
+        };
+        // The lock may take it back after the call has returned.
+        let spare = self.0.recovery() + self.0.terms.round_trips(4);
+        if span.from.at.saturating_add(spare) >= at {
+            return false;
+        }
+        let operations = self.0.operations().iter();
+        let mut theirs = operations.filter(|it| {
+            let acquires = it.actor.host == host && it.call.acquires();
+            acquires && it.asked < span.from && span.from < it.landed()
+        });
+        let (Some(call), None) = (theirs.next(), theirs.next()) else {
+            return false;
+        };
+        let refused = matches!(
+            call.outcome,
+            Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
+        );
+        let holds =
+            |belief: &Belief| belief.actor.host == host && self.names(belief).contains(span.token);
+        refused
+            && !self.0.beliefs().iter().any(holds)
+            && call.ended.at.saturating_add(spare) < at
+            && self.0.fault_intervals().calm(host, call.asked.at, at)
     }
 
     /// Returns true if another task of the process was in a call to acquire the lock, or had a grant that it had not
@@ -618,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_cannot_be_extended() {
+    fn a_lost_grant_cannot_be_extended() {
         let extended_after = |gone| {
             lie(vec![
                 (0, tries(1, 0)),
@@ -754,7 +786,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_at_least_for_some_time_is_given_an_end_by_its_release() {
+    fn a_release_gives_a_token_with_a_minimum_hold_an_expiry() {
         let release = |hold, kept: Option<(u64, What)>| {
             let told = [(3, releases(2, 0, 1))].into_iter().chain(kept);
             let mut history = history(held_by_c1(told.chain([(7, done(2))]).collect()));
@@ -886,6 +918,53 @@ mod tests {
         assert!(refused_after(12, 3));
         assert!(!refused_after(13, 3));
         assert!(!refused_after(12, 1));
+    }
+
+    /// A writer stores its key, finds readers, and returns without taking its key back.
+    #[test]
+    fn a_token_that_a_refused_call_left_behind_is_no_grant() {
+        let refused_beside = |first: What, at, fault: bool| {
+            let state = |host, tokens: &[&str]| {
+                let holder = |token: &&str| crate::history::Holder {
+                    token: token.as_bytes().to_vec(),
+                    expires: Some(s(10)),
+                    ..Default::default()
+                };
+                What::Server {
+                    node: 0,
+                    cause: Client(host),
+                    stored: tokens.iter().map(holder).collect(),
+                    anonymous: 0,
+                }
+            };
+            let mut entries = vec![
+                (0, state(2, &["r"])),
+                (0, tries(1, 1)),
+                (1, state(1, &["r", "b"])),
+                (2, first),
+                (2, state(2, &["b"])),
+                (at, tries(2, 0)),
+                (at, refused(2)),
+            ];
+            if fault {
+                let cut = What::Cut {
+                    host: 1,
+                    node: 0,
+                    lost: crate::scenario::Lost::Request,
+                };
+                entries.insert(5, (3, cut));
+            }
+            lie(entries).is_none()
+        };
+        assert!(!refused_beside(refused(1), 8, false));
+        assert!(refused_beside(refused(1), 3, false), "it is being undone");
+        assert!(
+            refused_beside(refused(1), 8, true),
+            "the undoing may be lost"
+        );
+        assert!(refused_beside(granted(1, Some(9)), 8, false));
+        let error = "silence".to_owned();
+        assert!(refused_beside(What::Info { op: 1, error }, 8, false));
     }
 
     /// Seed 2934 of `redlock`: the requests of a cancelled call land during the next call of the process, and the process

@@ -49,9 +49,9 @@ impl Checker for WakeUp {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
-        let Some(wake) = history.terms.wake else {
+        if history.terms.wake.is_none() && !history.terms.tells {
             return Finding::Unknown("no bound on waking up is promised");
-        };
+        }
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
@@ -60,7 +60,6 @@ impl Checker for WakeUp {
                 "the server only counts holders, so their leases cannot be seen",
             );
         }
-        let bound = wake + history.terms.skip + history.terms.round_trips(2);
         let (free, fault_intervals) = (free(history.tokens()), history.fault_intervals());
         let operations = history.operations();
         let untold = operations.iter().find_map(|waiter| {
@@ -68,6 +67,8 @@ impl Checker for WakeUp {
             Some((waiter, span, when_told(history)))
         });
         let slept = || {
+            let wake = history.terms.wake?;
+            let bound = wake + history.terms.skip + history.terms.round_trips(2);
             operations.iter().find_map(|waiter| {
                 let (from, to) = waiting(history, waiter)?;
                 let spans = free.iter().filter(|free| free.from < to && from < free.to);
@@ -392,7 +393,7 @@ mod tests {
 
     /// Seed 1983 of `fenced-fair` under `delay`: the connections of two waiters in front were slow.
     #[test]
-    fn each_one_in_front_who_is_hindered_takes_its_time() {
+    fn each_delayed_waiter_in_front_adds_its_time_in_a_fair_lock() {
         let taken = |at: u64, is_fair| {
             let cut = |host| What::Cut {
                 host,
@@ -431,6 +432,24 @@ mod tests {
         history.terms.wake = Some(s(2));
         history.terms.tells = true;
         WakeUp.check(&history) == Finding::Valid
+    }
+
+    #[test]
+    fn a_lock_whose_releases_wake_waiters_is_judged_without_another_bound() {
+        let freed = |tells| {
+            let mut history = history(vec![
+                (0, stores(0, "a", Some(12))),
+                (1, waits_for(1)),
+                (8, frees(0)),
+                (9, stores(1, "b", Some(21))),
+                (9, granted(1, Some(20))),
+            ]);
+            history.lease = s(12);
+            history.terms.tells = tells;
+            WakeUp.check(&history)
+        };
+        assert!(freed(true).witness().is_some());
+        assert!(matches!(freed(false), Finding::Unknown(_)));
     }
 
     #[test]

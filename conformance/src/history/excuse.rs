@@ -45,6 +45,8 @@ pub enum Excuse {
     FirstConnection,
     /// A second cut hit the retry.
     SecondCut,
+    /// The process pauses before it asks again.
+    PauseBeforeRetry,
     /// A request landed when its connection had ended.
     LateRequest,
     /// A client reached no server for a lease after its call.

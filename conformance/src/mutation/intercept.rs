@@ -53,9 +53,10 @@ impl<B: Backend> Backend for Intercept<B> {
         &'a self,
         scenario: &'a Scenario,
         time: Arc<dyn TimeSource>,
+        epoch: Duration,
     ) -> Later<'a, io::Result<Opened>> {
         Box::pin(async move {
-            let opened = self.backend.open(scenario, time).await?;
+            let opened = self.backend.open(scenario, time, epoch).await?;
             let change = Arc::clone(&self.change);
             Ok(Opened {
                 servers: Arc::new(Intercepted {

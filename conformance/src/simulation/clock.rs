@@ -114,17 +114,20 @@ impl HostClock {
 /// A host's wall clock: it drifts like the monotonic clock, runs during a suspension, and can be set.
 #[derive(Clone, Debug)]
 pub(crate) struct WallClock {
+    /// Time that it shows at the start of a run, since 1970.
+    origin: Duration,
     course: HostClock,
     /// True time of each change, and its amount in milliseconds.
     jumps: Vec<(Duration, i64)>,
 }
 
 impl WallClock {
-    /// Wall-clock time at the start of a run, since 1970: 2024-01-01.
+    /// Wall-clock time at the start of a run in virtual time, since 1970: 2024-01-01.
     pub(crate) const ORIGIN: Duration = Duration::from_secs(1_704_067_200);
 
-    pub(crate) const fn new(course: HostClock) -> Self {
+    pub(crate) const fn new(origin: Duration, course: HostClock) -> Self {
         Self {
+            origin,
             course,
             jumps: Vec::new(),
         }
@@ -140,7 +143,7 @@ impl WallClock {
         let past = self.jumps.iter().filter(|&&(at, _)| at <= true_time);
         let by_ms: i64 = past.map(|&(_, by_ms)| by_ms).sum();
         let size = Duration::from_millis(by_ms.unsigned_abs());
-        let shown = Self::ORIGIN
+        let shown = self.origin
             + self
                 .course
                 .local(true_time)
@@ -208,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_is_set_and_goes_on() {
-        let mut clock = WallClock::new(HostClock::exact());
+        let mut clock = WallClock::new(WallClock::ORIGIN, HostClock::exact());
         clock.set(S(10), -5_000);
         clock.set(S(20), 60_000);
         assert_eq!(clock.at(S(9)), WallClock::ORIGIN + S(9));

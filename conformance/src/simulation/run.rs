@@ -1,6 +1,7 @@
 //! One run: builds the simulation of a scenario, plays it, and returns its history.
 
 use super::{
+    clock::WallClock,
     held,
     outcome::{Run, RunError},
     recorder::Recorder,
@@ -15,7 +16,10 @@ use crate::{
     subject::DynSubject,
     vocabulary::{LINGER, POLLS_PER_LEASE, Promises},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// Plays a scenario with a subject on a backend.
 ///
@@ -41,9 +45,13 @@ pub fn run(
     let runtime = builder.build()?;
     let (world, mut scheduler) = runtime.block_on(async {
         let mut time = TrueTime::start(virtual_time);
-        let opened = backend.open(scenario, Arc::new(time.clone())).await?;
+        let mut epoch = wall_clock(virtual_time);
+        let opened = backend
+            .open(scenario, Arc::new(time.clone()), epoch)
+            .await?;
         if !virtual_time {
-            time = TrueTime::start(false); // starting servers takes time
+            // Starting servers takes time.
+            (time, epoch) = (TrueTime::start(false), wall_clock(false));
         }
         let promises = subject.promises();
         let history = History {
@@ -62,7 +70,14 @@ pub fn run(
             spawner.spawn(TaskOwner::Server(node), driver);
         }
         let recorder = Recorder::new(time.clone(), history);
-        let world = World::new(subject, scenario, opened.servers, recorder, spawner.clone());
+        let world = World::new(
+            subject,
+            scenario,
+            epoch,
+            opened.servers,
+            recorder,
+            spawner.clone(),
+        );
         let world = Arc::new(world);
         let director = Arc::clone(&world).direct();
         spawner.spawn(TaskOwner::Director, Box::pin(director));
@@ -110,6 +125,16 @@ pub fn run(
             gap,
         })
     })
+}
+
+/// Returns the time since 1970 that wall clocks show at the start of a run. In real time it is the machine's: processes and
+/// threads read their wall clocks from the machine.
+fn wall_clock(virtual_time: bool) -> Duration {
+    if virtual_time {
+        return WallClock::ORIGIN;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
 
 /// Returns the promises of the lock, and the delays of the scenario without faults.

@@ -86,6 +86,7 @@ impl World {
     pub(super) fn new(
         subject: Arc<dyn DynSubject>,
         scenario: &Scenario,
+        epoch: Duration,
         servers: Arc<dyn Servers>,
         recorder: Recorder,
         spawner: Spawner,
@@ -96,7 +97,9 @@ impl World {
         Self {
             promises: subject.promises(),
             subject,
-            clocks: hosts.map(|host| (host, clocks(scenario, host))).collect(),
+            clocks: hosts
+                .map(|host| (host, clocks(scenario, epoch, host)))
+                .collect(),
             scenario: scenario.clone(),
             network,
             resource,
@@ -333,8 +336,8 @@ impl World {
     }
 }
 
-/// Makes the clocks of a client process.
-fn clocks(scenario: &Scenario, host: u8) -> (HostClock, WallClock) {
+/// Makes the clocks of a client process. The wall clock shows `epoch` at the start of the run.
+fn clocks(scenario: &Scenario, epoch: Duration, host: u8) -> (HostClock, WallClock) {
     let (mut drifts, mut standstills, mut jumps) = (Vec::new(), Vec::new(), Vec::new());
     let theirs = scenario
         .faults()
@@ -349,7 +352,7 @@ fn clocks(scenario: &Scenario, host: u8) -> (HostClock, WallClock) {
             jumps.push((from, by_ms));
         }
     }
-    let mut wall = WallClock::new(HostClock::drifting(&drifts));
+    let mut wall = WallClock::new(epoch, HostClock::drifting(&drifts));
     for (at, by_ms) in jumps {
         wall.set(at, by_ms);
     }

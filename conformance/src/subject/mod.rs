@@ -31,7 +31,7 @@ pub use threads::Threads;
 use crate::{
     backend::View,
     checker::Property,
-    vocabulary::{Mode, OpId, Stored, Token},
+    vocabulary::{Kind, Mode, OpId, Stored, Token},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -71,13 +71,14 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
-    /// Acquires the lock if it is free; `None` if another client holds it.
+    /// Acquires the lock if it is free; `None` if another client holds it. A grant whose deadline is over when the reply arrives
+    /// must not be returned.
     fn try_lock(
         &self,
         lock: &Self::Lock,
     ) -> impl Future<Output = Result<Option<Self::Grant>, BoxError>> + Send;
 
-    /// Releases a grant; true if this call freed the lock.
+    /// Releases a grant; true if this call freed the lock. An inner release of a reentrant lock returns true too.
     fn release(
         &self,
         lock: &Self::Lock,
@@ -95,7 +96,9 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// Extends a grant by the lease; false if it was no longer held.
+    /// Extends a grant by the lease; false if it was no longer held. The suite reads [`deadline`](Self::deadline) again after this.
+    /// An extension whose reply comes after the old deadline must not succeed: the holder already believes that it has lost
+    /// the lock.
     fn extend(
         &self,
         lock: &Self::Lock,
@@ -220,9 +223,14 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Tokens of the holders that a node stores, the short form of [`observe`](Self::observe). By default the string at the
-    /// key.
+    /// key; none for a latch and for a counter that admits clients, which have no holders.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        view.string(key).into_iter().collect()
+        match self.promises().kind {
+            Kind::Latch(_) | Kind::Admission(_) => Vec::new(),
+            Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => {
+                view.string(key).into_iter().collect()
+            }
+        }
     }
 
     /// Tokens of the waiters in the queue of a node, the next waiter first, for locks that keep a queue. For counters that

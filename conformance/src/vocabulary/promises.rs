@@ -155,7 +155,7 @@ impl Promises {
         self
     }
 
-    /// Promises no clean-up: a cancelled call or a dropped guard may stand until its lease ends. Without this a lock that leaves
+    /// Promises no clean-up: the grant of a cancelled or failed call or of a dropped guard may stand until its lease ends. Without this a lock that leaves
     /// such a grant breaks P12, P14 or P15.
     #[must_use]
     pub const fn untidy(mut self) -> Self {
@@ -206,14 +206,14 @@ impl Promises {
         self
     }
 
-    /// Promises that without faults every call returns an answer.
+    /// Promises that without faults every call returns an answer. After a lost reply a call with time left to wait asks again.
     #[must_use]
     pub const fn answering(mut self) -> Self {
         self.answers = true;
         self
     }
 
-    /// Promises that a release wakes waiters.
+    /// Promises that a release wakes waiters, and that waiters know when a lease ends. The lock also [waits](Self::waiting).
     #[must_use]
     pub const fn telling(mut self) -> Self {
         self.tells = true;
@@ -227,7 +227,8 @@ impl Promises {
         self
     }
 
-    /// Promises that a grant that is released early keeps other clients out for this part of a lease.
+    /// Promises that a grant that is released early keeps other clients out for this part of a lease, counted from its
+    /// acquisition; also if the guard is dropped, or the release is cancelled or repeated.
     #[must_use]
     pub const fn holding(mut self, hold_share: u32) -> Self {
         self.hold_share = Some(hold_share);

@@ -74,7 +74,7 @@ fn the_canary_is_convicted_soon_and_its_counterexample_is_small() {
 }
 
 #[test]
-fn what_is_found_does_not_depend_on_the_number_of_threads() {
+fn the_findings_do_not_depend_on_the_number_of_threads() {
     let mut rows = SUBJECTS.iter();
     let canary = rows.find(|row| (row.make)().name() == "canary").unwrap();
     let found = |jobs| {

@@ -257,7 +257,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
 }
 
 #[test]
-fn a_timeline_shows_whatever_strikes() {
+fn a_timeline_shows_every_kind_of_fault_that_strikes() {
     let Some(mut browser) = browser() else { return };
     let trial = struck();
     let path = page("struck.html", std::slice::from_ref(&trial));

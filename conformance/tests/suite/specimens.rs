@@ -125,7 +125,7 @@ fn missed(row: &Row, of: &'static [Property], plan: &Plan) -> Vec<Property> {
 }
 
 #[test]
-fn each_is_convicted_of_what_it_breaks() {
+fn each_specimen_is_convicted_of_what_it_breaks() {
     let quick = Plan::quick(&Double);
     // As many specimens at a time as there are cores, instead of one on all cores: much of a conviction is shrinking.
     let plan = Plan {

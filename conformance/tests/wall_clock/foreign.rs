@@ -313,11 +313,30 @@ fn an_error_says_what_an_adapter_does_wrong() {
                      for line in sys.stdin: say(id=json.loads(line)['id'], answer='ok')";
     let wrong_clock = "say(name='late', deadline=True)\n\
                        for line in sys.stdin: say(id=json.loads(line)['id'], answer='ok', deadline_ns=1)";
+    let wrong_id = "say(name='x')\n\
+                    for line in sys.stdin: say(id=json.loads(line)['id'] + 1000, answer='ok')";
+    let wrong_type = "say(name='x')\n\
+                      for line in sys.stdin: say(id=json.loads(line)['id'], answer='ok', fence='3')";
     for (body, told) in [
         ("", "first line is invalid: it has closed its output"),
         ("print('hello')", "it wrote \"hello\""),
         ("say(name='x', fenced=True)", "unknown field `fenced`"),
-        ("say(name='x')", "the adapter is gone"),
+        (
+            "say(name='x')",
+            "the adapter is of no more use: it has closed its output",
+        ),
+        ("say(name='x', nodes=0)", "nodes has to be from 1 to 64"),
+        ("say(name='x', fair=True)", "add \"waits\": true"),
+        (
+            "sys.stdout.write('{\"name\":')",
+            "it has closed its output in the middle of the line",
+        ),
+        (
+            "print('x' * 100_000)",
+            "it wrote a line of more than 65536 bytes",
+        ),
+        (wrong_id, "it answered a request with the id 1001"),
+        (wrong_type, "invalid type: string \"3\", expected u64"),
         (wrong_clock, "is not within a lease"),
         (always_ok, "store nothing"),
     ] {

@@ -187,7 +187,7 @@ fn our_mutex_keeps_its_promises() {
 }
 
 #[test]
-fn so_does_its_watchdog() {
+fn the_watchdog_of_our_mutex_keeps_its_promises() {
     let (watchdog, repeatable) = (true, false);
     check(Ours {
         watchdog,
@@ -246,7 +246,7 @@ fn same<T: PartialEq + std::fmt::Debug>(first: &[T], second: &[T], seed: u64) {
 
 /// A lock that takes connections, time and tasks from its host has a plain form as well.
 #[test]
-fn so_do_all_of_our_locks_on_tokio_itself() {
+fn all_our_locks_keep_their_promises_on_tokio_itself() {
     let sound = SUBJECTS
         .iter()
         .filter(|row| row.expected == Expected::Sound);
@@ -493,7 +493,7 @@ impl Subject for Sleeping {
 }
 
 #[test]
-fn what_is_to_be_played_in_its_plain_form_is_told_so_elsewhere() {
+fn a_lock_that_uses_tokio_itself_is_told_to_use_its_plain_form() {
     let said = |subject: &dyn DynSubject| {
         let judged = judge(subject, &Double, &struck(None)).expect("the double is there");
         let (property, finding) = &judged.findings[0];
@@ -596,7 +596,7 @@ fn its_tasks_die_with_it_and_begin_anew() {
 }
 
 #[test]
-fn what_was_lost_is_told_on_the_clock_of_the_host() {
+fn a_lock_in_its_plain_form_reports_a_loss_on_the_clock_of_its_host() {
     let plain = Plain::new(Ours {
         watchdog: true,
         repeatable: true,

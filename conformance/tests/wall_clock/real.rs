@@ -178,7 +178,7 @@ fn first_try(history: &History, host: u8) -> OpId {
 }
 
 #[test]
-fn what_is_done_to_real_servers_happens() {
+fn a_fault_takes_effect_on_a_real_server() {
     let Some(real) = real() else { return };
     let (mutex, replicated) = ((row("mutex").make)(), (row("B33a").make)());
     // The last field: true if another client gets the lock while its holder believes in it.

@@ -10,11 +10,14 @@ use redouble_conformance::{
     scenario::{Event, Happening, Op, Scenario, Schedule, Topology},
     subject::{DynSubject, Plain, Threads},
 };
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A lock whose code blocks, with the blocking client of `redis`.
+#[derive(Clone, Copy, Default)]
 struct Blocking {
     panics: bool,
+    /// It sets the end of its lease by the wall clock of the machine.
+    ends_by_wall_clock: bool,
 }
 
 struct BlockingLock {
@@ -65,11 +68,14 @@ impl Subject for Blocking {
         let token = lock.host.random_token();
         let lease_ms = u64::try_from(lock.lease.as_millis())?;
         let mut set = redis::cmd("SET");
-        set.arg(&lock.key)
-            .arg(&token)
-            .arg("NX")
-            .arg("PX")
-            .arg(lease_ms);
+        set.arg(&lock.key).arg(&token).arg("NX");
+        if self.ends_by_wall_clock {
+            let ends = SystemTime::now() + lock.lease;
+            let ends = ends.duration_since(UNIX_EPOCH)?;
+            set.arg("PXAT").arg(u64::try_from(ends.as_millis())?);
+        } else {
+            set.arg("PX").arg(lease_ms);
+        }
         let set: Option<String> = set.query(&mut lock.connect()?)?;
         let grant = (token, until, lock.host.clone());
         Ok(Some(grant).filter(|it| set.is_some() && lock.host.now() < it.1))
@@ -90,10 +96,7 @@ impl Subject for Blocking {
 
 #[test]
 fn code_that_blocks_is_played_on_threads() {
-    let trial = check(Blocking { panics: false })
-        .threads()
-        .seeds(0..24)
-        .trial();
+    let trial = check(Blocking::default()).threads().seeds(0..24).trial();
     assert_eq!(trial.broken(), [], "{:?}", trial.counterexamples);
     let probes: Vec<_> = trial.coverage.probes().collect();
     let seen = |what| probes.iter().find(|it| it.0 == what).map_or(0, |it| it.1);
@@ -102,6 +105,22 @@ fn code_that_blocks_is_played_on_threads() {
         "{probes:?}"
     );
     assert!(trial.unsupported > 0, "pauses and clocks");
+}
+
+/// The clocks of the servers show the time of the machine, where threads and processes read their clocks.
+#[test]
+fn in_real_time_servers_and_clients_share_the_wall_clock() {
+    let lock = Blocking {
+        ends_by_wall_clock: true,
+        ..Blocking::default()
+    };
+    let trial = check(lock).threads().seeds(0..12).trial();
+    assert_eq!(trial.broken(), [], "{:?}", trial.counterexamples);
+    let probes: Vec<_> = trial.coverage.probes().collect();
+    assert!(
+        probes.iter().any(|it| it.0 == "contended" && it.1 > 0),
+        "{probes:?}"
+    );
 }
 
 /// A scenario with one client that asks for the lock once.
@@ -125,7 +144,10 @@ fn one_try() -> Scenario {
 
 #[test]
 fn a_panic_on_a_thread_is_a_finding() {
-    let panicking = Threads::new(Blocking { panics: true });
+    let panicking = Threads::new(Blocking {
+        panics: true,
+        ..Blocking::default()
+    });
     let judged = judge(&panicking, &WallClock::new(Double, 300), &one_try()).unwrap();
     let witness = judged.witness(Property::NoPanics).map(|it| &*it.message);
     assert!(
@@ -137,10 +159,10 @@ fn a_panic_on_a_thread_is_a_finding() {
 #[test]
 fn each_form_has_its_kind_of_time() {
     let scenario = one_try();
-    let threads = Threads::new(Blocking { panics: false });
+    let threads = Threads::new(Blocking::default());
     let error = threads.play(&Double, &scenario).unwrap_err().to_string();
     assert!(error.contains("real time"), "{error}");
-    let plain = Plain::new(Blocking { panics: false });
+    let plain = Plain::new(Blocking::default());
     let error = plain
         .play(&WallClock::new(Double, 300), &scenario)
         .unwrap_err()

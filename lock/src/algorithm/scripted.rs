@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_given_back_is_not_asked_for_again() {
+    async fn an_acquisition_that_was_given_up_sends_no_request() {
         let (lease, until) = (
             Lease::new(Duration::from_secs(30), 0, Duration::ZERO).unwrap(),
             Duration::MAX,
@@ -555,7 +555,7 @@ mod tests {
 
     // Another thread gave the lock back between the look whether it may be asked for and the request.
     #[tokio::test(start_paused = true)]
-    async fn what_is_given_back_just_before_the_request_is_not_asked_for() {
+    async fn an_acquisition_that_is_given_up_just_before_its_request_sends_none() {
         let asked = Granting::default();
         let env = Arc::new(Reads(Mutex::default()));
         let node = Node::new(

@@ -71,7 +71,7 @@ async fn winners_and_unknown_outcomes_reach_the_limit() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_counts_once_whatever_is_lost() -> Test {
+async fn a_name_is_counted_once_even_if_a_reply_is_lost() -> Test {
     for n in 1..=3 {
         let server = server().await;
         let admission = admission(&server, 2);

@@ -67,7 +67,7 @@ async fn no_clients_wait_in_a_circle() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_while_it_waits_for_the_rest_is_no_grant() -> Test {
+async fn a_lock_that_expires_while_the_call_waits_for_another_is_no_grant() -> Test {
     let server = server().await;
     let (a, b) = (mutex(&server, "a"), mutex(&server, "b"));
     let _: String = ask(&server, &["SET", "b", "other", "PX", "31000"]).await;

@@ -162,7 +162,7 @@ async fn a_lock_that_is_gone_is_lost_all_the_same() -> Test {
 }
 
 #[tokio::test]
-async fn what_is_counted_is_counted_once() -> Test {
+async fn a_request_whose_reply_is_lost_counts_once_on_a_cluster() -> Test {
     let cluster = Deployment::cluster(3, 0).await?;
     let mut look = connection(&cluster, 16).await;
     let locks = LockManager::new(look.clone());

@@ -76,7 +76,7 @@ async fn an_extension_lengthens_and_never_shortens() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_stays_lost() -> Test {
+async fn a_lost_grant_stays_lost() -> Test {
     let server = server().await;
     let lock = mutex(&server);
     let stale = lock.try_lock().await?;

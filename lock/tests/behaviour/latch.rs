@@ -110,7 +110,7 @@ async fn the_last_count_counts_though_it_was_repeated() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn just_one_is_told_that_it_was_the_last() -> Test {
+async fn only_one_client_is_told_that_its_count_was_the_last() -> Test {
     let server = server().await;
     let (mine, another) = (latch(&server), locks(&server).count_down_latch(KEY));
     assert!(mine.set_count(3).await?);
@@ -145,7 +145,7 @@ async fn a_client_that_may_still_count_is_not_told_that_there_is_no_latch() -> T
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_known_is_said_so() -> Test {
+async fn a_client_of_a_paused_server_is_told_that_the_count_is_unknown() -> Test {
     let server = server().await;
     let latch = latch(&server);
     assert!(latch.set_count(5).await?);

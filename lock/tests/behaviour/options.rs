@@ -78,7 +78,7 @@ async fn permits_and_readers_are_held_for_longer_than_their_lease() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
+async fn a_lock_released_over_several_connections_keeps_its_minimum_hold() -> Test {
     let server = server().await;
     let hold = Duration::from_secs(10);
     let lock = locks(&server).mutex(KEY).hold_at_least(hold).build()?;
@@ -101,7 +101,7 @@ async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_was_given_is_not_held() -> Test {
+async fn a_lock_that_no_client_was_granted_has_no_minimum_hold() -> Test {
     for polls in 0.. {
         let server = server().await;
         let lock = locks(&server).mutex(KEY).hold_at_least(LEASE).build()?;

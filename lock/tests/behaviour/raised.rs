@@ -106,7 +106,7 @@ async fn a_script_mints_before_it_takes_the_lock() -> Test {
 
 // The answer was taken for a refusal before the execution: a reader stood for good, without a time to live.
 #[tokio::test(start_paused = true)]
-async fn what_a_script_wrote_before_it_failed_is_removed() -> Test {
+async fn a_reader_that_a_script_stored_before_it_failed_is_removed() -> Test {
     let server = server().await;
     forbid(&server, "pexpireat").await;
     let lock = locks(&server).rw_lock(KEY).lease(LEASE).build()?;
@@ -119,7 +119,7 @@ async fn what_a_script_wrote_before_it_failed_is_removed() -> Test {
 
 // The counter stood without a time to live, and so did a latch.
 #[tokio::test(start_paused = true)]
-async fn what_has_no_end_is_not_counted() -> Test {
+async fn a_script_does_not_count_if_it_cannot_set_an_expiry() -> Test {
     let server = server().await;
     forbid(&server, "pexpire").await;
     let locks = locks(&server);

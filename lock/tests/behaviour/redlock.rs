@@ -191,7 +191,7 @@ async fn take_away(servers: &[Arc<Server>]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn enough_refusals_are_an_answer_whoever_is_silent() -> Test {
+async fn a_majority_of_refusals_is_an_answer_even_if_one_node_is_silent() -> Test {
     let servers = servers(3).await;
     take_away(&servers[..2]).await;
     let _pause = servers[2].pause();
@@ -233,7 +233,7 @@ async fn a_call_waits_for_a_node_that_is_a_little_slower_than_the_quorum() -> Te
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_at_too_many_nodes_is_not_called_contended() -> Test {
+async fn a_call_that_fails_at_too_many_nodes_is_not_called_contended() -> Test {
     let servers = servers(5).await;
     take_away(&servers[..1]).await;
     let fail = |server: &Arc<Server>| server.inject(AnswerError::readonly());

@@ -195,7 +195,7 @@ async fn a_silent_node_delays_no_other_grant() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_falls_due_together_begins_in_the_order_of_grants() -> Test {
+async fn renewals_that_fall_due_together_begin_in_the_order_of_grants() -> Test {
     let (server, env, seen) = (server().await, Counting::default(), Seen::default());
     let locks = client(&server, &env, &seen).await;
     let begun = Instant::now();

@@ -102,7 +102,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_emitted_is_what_is_documented() -> Test {
+async fn the_emitted_spans_and_events_are_those_documented() -> Test {
     // As long as there is only one subscriber, tracing asks only that of the thread that reaches a span or an event first. A thread
     // of another test has none, and would turn the span off for all threads.
     let _second = tracing::Dispatch::new(Notes::default());

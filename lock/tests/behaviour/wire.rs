@@ -72,7 +72,7 @@ fn mutex(server: &Arc<Server>) -> Mutex {
 }
 
 #[tokio::test(start_paused = true)]
-async fn theirs_keeps_ours_out() -> Test {
+async fn a_foreign_lock_keeps_our_lock_out() -> Test {
     for foreign in foreigners() {
         let server = server().await;
         let lock = mutex(&server);
@@ -111,7 +111,7 @@ async fn theirs_keeps_ours_out() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ours_keeps_theirs_out() -> Test {
+async fn our_lock_keeps_a_foreign_lock_out() -> Test {
     for foreign in foreigners() {
         let server = server().await;
         let guard = mutex(&server).try_lock().await?;
@@ -144,7 +144,7 @@ async fn ours_keeps_theirs_out() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_frees_nor_extends_what_the_other_took_after_a_loss() -> Test {
+async fn neither_lock_frees_or_extends_a_grant_that_the_other_took_after_a_loss() -> Test {
     for foreign in foreigners() {
         let server = server().await;
         let stale = mutex(&server).try_lock().await?;
@@ -205,7 +205,7 @@ async fn a_renewal_of_theirs_is_seen_by_our_waiter() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_majority_is_a_majority_whoever_asks() -> Test {
+async fn our_redlock_and_a_foreign_one_keep_each_other_out() -> Test {
     let mut servers = Vec::new();
     for _ in 0..5 {
         servers.push(server().await);

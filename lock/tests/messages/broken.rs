@@ -175,7 +175,7 @@ async fn a_silent_redis_does_not_hang_a_try_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_be_undone_is_not_called_unknown() {
+async fn a_try_that_was_undone_is_not_reported_as_unknown() {
     let node = Fake::default();
     node.fate(0, Fate::CutAfter);
     node.fate(1, Fate::Refused("NOPERM"));

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_rule_is_explained() {
+    fn an_invalid_fault_rule_is_explained() {
         for (name, words, expected) in [
             ("flood", &[][..], "there is no fault 'flood'"),
             (

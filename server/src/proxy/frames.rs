@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_says_is_an_error_and_takes_no_memory() {
+    fn an_invalid_frame_is_an_error_and_takes_no_memory() {
         let deep = "*1\r\n".repeat(DEPTH_MAX + 1);
         let long = format!("+{}", "x".repeat(LINE_BYTES_MAX + 2));
         for (bytes, error) in [

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overwritten_belongs_to_one_alone() {
+    fn overwriting_a_blob_does_not_change_its_clones() {
         for (len, offset, count) in [
             (0, 0, 1),
             (5, 2, 2),

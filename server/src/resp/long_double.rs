@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn a_text_that_is_no_number_is_refused() {
         for text in [
             "", " 1", "1 ", "1e", "0x", ".", "-", "+-1", "1e5000", "1e-5000", "nan", "1\0", "0x1p",
             "1.2.3", "infin",

@@ -107,7 +107,7 @@ fn over_sockets_one_long_script_may_follow_another_at_once() -> Test {
 
 /// The timer comes while the script is not yet long, on the thread that also accepts.
 #[test]
-fn over_sockets_what_falls_due_in_a_script_keeps_nobody_out() -> Test {
+fn over_sockets_a_client_connects_though_a_key_expires_during_a_script() -> Test {
     let builder = Server::builder();
     let threshold = Duration::from_millis(200);
     let builder = builder.configure(move |config| config.busy_reply_threshold = threshold);
@@ -156,7 +156,7 @@ fn over_sockets_a_script_that_wrote_cannot_be_killed_but_shut_down() -> Test {
 
 /// The timer does not wait for the script, and neither does a client that connects meanwhile.
 #[test]
-fn a_deadline_during_a_script_keeps_nobody_out() -> Test {
+fn a_client_connects_though_a_deadline_comes_during_a_script() -> Test {
     let threshold = Duration::from_millis(300);
     let builder = Server::builder().configure(|config| config.busy_reply_threshold = threshold);
     let server = builder.start_blocking()?;

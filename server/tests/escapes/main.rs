@@ -111,7 +111,7 @@ fn no_script_escapes() {
 }
 
 #[test]
-fn what_breaks_is_noticed() {
+fn the_parent_notices_a_child_that_aborts_hangs_or_takes_memory() {
     let escape = |end| Escape {
         name: "canary",
         script: "",

@@ -89,7 +89,7 @@ fn rslock_gives_a_lock_away_that_it_cannot_extend_before_its_holder_knows() {
 /// The same in real time, where it has all of its own clocks and timers: the replies to its extension are late,
 /// its holder waits for them, and another takes the lock.
 #[test]
-fn so_it_does_in_real_time() {
+fn rslock_gives_a_lock_away_before_its_holder_knows_in_real_time() {
     let _alone = ONE_AT_A_TIME.lock();
     let slow = Fault::Delay {
         host: 0,

@@ -2,7 +2,7 @@
 
 use super::node::{DoubleNode, Holds};
 use crate::{backend::Later, scenario::Fault};
-use redouble::{Clock, Deployment, Lag, Loss, Server, TimeSource};
+use redouble::{Deployment, Lag, Loss, Server, ServerBuilder};
 use std::{
     io,
     sync::{
@@ -38,11 +38,9 @@ impl Group {
     }
 
     pub(super) fn replicated(
-        seed: u64,
+        server: ServerBuilder,
         replicas: u8,
-        time: Arc<dyn TimeSource>,
     ) -> io::Result<(Self, Vec<Later<'static, ()>>)> {
-        let server = Server::builder().clock(Clock::External(time)).seed(seed);
         let builder = Deployment::builder().servers(server);
         let (deployment, drivers) = builder.build_replicated(1, usize::from(replicas))?;
         let deployment = Arc::new(deployment);

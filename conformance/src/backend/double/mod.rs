@@ -11,8 +11,12 @@ use crate::{
 use group::Group;
 use node::DoubleNode;
 use redis::RedisConnectionInfo;
-use redouble::{Clock, Server, TimeSource};
-use std::{io, sync::Arc};
+use redouble::{Clock, Server, ServerBuilder, TimeSource};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 /// Fresh doubles for every run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,13 +47,19 @@ impl Backend for Double {
         &'a self,
         scenario: &'a Scenario,
         time: Arc<dyn TimeSource>,
+        epoch: Duration,
     ) -> Later<'a, io::Result<Opened>> {
         let (seed, topology) = (scenario.seed, scenario.topology);
+        let server = Server::builder()
+            .clock(Clock::External(time))
+            .starting_at(UNIX_EPOCH + epoch);
         Box::pin(async move {
             let login = RedisConnectionInfo::default().set_skip_set_lib_name();
             let (group, drivers) = match topology {
-                Topology::Nodes(count) => independent(seed, count.max(1), &time)?,
-                Topology::Replicated { replicas } => Group::replicated(seed, replicas, time)?,
+                Topology::Nodes(count) => independent(&server, seed, count.max(1))?,
+                Topology::Replicated { replicas } => {
+                    Group::replicated(server.seed(seed), replicas)?
+                }
             };
             Ok(Opened {
                 servers: Arc::new(Doubles {
@@ -65,18 +75,15 @@ impl Backend for Double {
 
 /// Starts independent servers that share the time source.
 fn independent(
+    server: &ServerBuilder,
     seed: u64,
     count: u8,
-    time: &Arc<dyn TimeSource>,
 ) -> io::Result<(Group, Vec<Later<'static, ()>>)> {
     let mut nodes = Vec::with_capacity(usize::from(count));
     let mut drivers: Vec<Later<'static, ()>> = Vec::with_capacity(usize::from(count));
     for place in 0..count {
         let seed = seed.wrapping_add(u64::from(place) << 56);
-        let server = Server::builder()
-            .clock(Clock::External(Arc::clone(time)))
-            .seed(seed);
-        let (server, driver) = server.build()?;
+        let (server, driver) = server.clone().seed(seed).build()?;
         nodes.push(server);
         drivers.push(Box::pin(driver));
     }

@@ -22,7 +22,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::net::TcpStream;
 
@@ -144,6 +144,7 @@ impl Backend for Real {
         &'a self,
         scenario: &'a Scenario,
         _: Arc<dyn TimeSource>,
+        _: Duration,
     ) -> Later<'a, io::Result<Opened>> {
         let nth = self.runs.fetch_add(1, Ordering::Relaxed);
         let key = format!("{}:{nth}", self.prefix);

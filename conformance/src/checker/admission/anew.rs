@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_astray_may_take_a_place_later() {
+    fn a_late_request_may_have_taken_a_place_in_a_later_round() {
         let late = |lost| {
             let mut entries = entries(vec![(0, None, In(1)), (11, None, In(2))]);
             entries.insert(
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_bent_clock() {
+    fn the_checker_finds_nothing_if_the_clock_of_a_server_was_changed() {
         let fault = Fault::NodeClock {
             node: 0,
             by_ms: -3_000,

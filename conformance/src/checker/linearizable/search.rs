@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_may_have_happened_late_or_not_at_all() {
+    fn an_operation_with_an_unknown_outcome_may_take_effect_late_or_never() {
         let unknown = (0, None, true, 7);
         assert_eq!(
             outcome(&[unknown, (2, Some(4), false, 0)]),

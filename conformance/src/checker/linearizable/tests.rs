@@ -459,7 +459,7 @@ fn a_name_is_counted_once() {
 }
 
 #[test]
-fn of_what_begins_anew_nothing_is_said() {
+fn a_counter_that_starts_again_at_zero_gets_no_verdict() {
     let mut history = History {
         kind: Kind::Admission(2),
         ..history(vec![])

@@ -22,8 +22,8 @@ use crate::{
     vocabulary::{Mode, OpId, Scope, Token},
 };
 pub use error::ForeignError;
-use program::{News, Program, Reply};
-use protocol::{Answer, Op};
+use program::{News, Program};
+use protocol::{Answer, Op, Reply, Times};
 use recipe::Recipe;
 use std::{
     ffi::OsString,
@@ -42,6 +42,7 @@ pub struct Foreign {
     command: Arc<[OsString]>,
     name: &'static str,
     promises: Promises,
+    times: Times,
     /// Keys where the lock stores its holders.
     recipe: Arc<Recipe>,
     /// Reason why the suite cannot observe the holders on the servers; `None` if it can.
@@ -64,7 +65,8 @@ impl Foreign {
         let command: Arc<[OsString]> = command.into_iter().map(Into::into).collect();
         let (first, hello) = Program::start(&command)?.hello()?;
         let (second, _) = Program::start(&command)?.hello()?;
-        let promises = hello.promises();
+        let promises = hello.promises().map_err(ForeignError::NoHello)?;
+        let times = hello.times();
         let recipe = hello.recipe().map_err(ForeignError::NoHello)?;
         let unobservable = rehearsal::rehearse(&first, &second, promises, &recipe)
             .map_err(ForeignError::Rehearsal)?;
@@ -73,6 +75,7 @@ impl Foreign {
             // A name has to live as long as the reports: until the program ends.
             name: Box::leak(hello.name.into_boxed_str()),
             promises,
+            times,
             recipe: Arc::new(recipe),
             unobservable: unobservable.map(Arc::from),
             spares: Arc::default(),
@@ -216,7 +219,8 @@ impl DynSubject for Foreign {
             let text = "a lock in a process of its own needs real time";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
         }
-        let scenario = playable(scenario);
+        let mut scenario = playable(scenario);
+        scenario.timeout_ms = self.times.request_timeout.or(scenario.timeout_ms);
         let restarts = scenario
             .faults()
             .filter(|(.., fault)| matches!(fault, Fault::Crash { .. }));
@@ -235,6 +239,9 @@ impl DynSubject for Foreign {
         // The adapters also compete for the machine's processors, and nothing measures how long they wait for
         // one.
         played.history.terms.slack += scenario.lease() / REACTION;
+        if let Some(wake) = self.times.wake {
+            played.history.terms.wake = Some(wake);
+        }
         let mut left = spares.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
         all.append(&mut left);
@@ -276,11 +283,12 @@ impl Process {
     async fn open(&self, key: &str, lease: Duration) -> Result<(), BoxError> {
         let address = |port: &Port| format!("127.0.0.1:{}", port.number());
         let nodes: Vec<String> = self.ports.iter().map(address).collect();
-        let lease_ms = u64::try_from(lease.as_millis())?;
+        let timeout = self.host.request_timeout().as_millis();
         let open = Op::Open {
             nodes: &nodes,
             key,
-            lease_ms,
+            lease_ms: u64::try_from(lease.as_millis())?,
+            request_timeout_ms: u64::try_from(timeout)?.max(1),
         };
         match self.ask(0, open, Duration::ZERO).await?.answer {
             Answer::Ok => Ok(()),

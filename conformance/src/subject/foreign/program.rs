@@ -2,7 +2,7 @@
 
 use super::{
     error::ForeignError,
-    protocol::{Answer, Hello, Line, Op, Request},
+    protocol::{Answer, Extended, Hello, Line, Lost, Op, Reply, Request},
     system,
 };
 use crate::{child, simulation::Outside, subject::BoxError};
@@ -40,6 +40,8 @@ pub(super) struct Program {
 #[derive(Default)]
 struct Waiting {
     replies: BTreeMap<u64, oneshot::Sender<Reply>>,
+    /// The largest id of a request.
+    last_id: u64,
     grants: BTreeMap<u64, watch::Sender<News>>,
     /// Reason why no more lines come.
     ended: Option<String>,
@@ -52,16 +54,6 @@ pub(super) struct News {
     pub(super) lost: bool,
     /// The latest deadline to which the lock extended it, on CLOCK_MONOTONIC, in nanoseconds.
     pub(super) deadline_ns: Option<u64>,
-}
-
-/// Answer to a request.
-#[derive(Clone, Debug)]
-pub(super) struct Reply {
-    pub(super) answer: Answer,
-    pub(super) deadline_ns: Option<u64>,
-    pub(super) fence: Option<u64>,
-    pub(super) token: Option<String>,
-    pub(super) error: Option<String>,
 }
 
 /// A request without an answer yet.
@@ -130,9 +122,10 @@ impl Program {
         {
             let mut waiting = held(&self.waiting);
             if let Some(why) = &waiting.ended {
-                return Err(format!("the adapter is gone: {why}").into());
+                return Err(format!("the adapter is of no more use: {why}").into());
             }
             waiting.replies.insert(id, sender);
+            waiting.last_id = waiting.last_id.max(id);
         }
         self.send(&Request { id, task, op })?;
         let waiting = Arc::clone(&self.waiting);
@@ -208,7 +201,7 @@ impl Asked {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(_)) => {
                 let why = held(&self.waiting).ended.clone().unwrap_or_default();
-                Err(format!("the adapter is gone: {why}").into())
+                Err(format!("the adapter is of no more use: {why}").into())
             }
             Err(_) => {
                 let seconds = limit.as_secs();
@@ -243,7 +236,9 @@ fn listen(
     waiting: &Mutex<Waiting>,
 ) {
     let mut output = BufReader::new(output);
-    let first = next_line(&mut output).and_then(|line| parse::<Hello>(&line));
+    let first = next_line(&mut output).and_then(|line| {
+        serde_json::from_str::<Hello>(&line).map_err(|error| misread(&line, &error))
+    });
     let introduced = first.is_ok();
     // An error means that the caller no longer waits for the first line.
     let _ = hello.send(first);
@@ -260,9 +255,11 @@ fn listen(
 /// Handles all lines; returns the reason why no more lines come.
 fn pass_all_on(output: &mut BufReader<ChildStdout>, waiting: &Mutex<Waiting>) -> String {
     loop {
-        match next_line(output).and_then(|line| parse::<Line>(&line)) {
-            Ok(line) => pass_on(line, &mut held(waiting)),
-            Err(why) => return why,
+        let line = next_line(output)
+            .and_then(|line| Line::parse(&line).map_err(|error| misread(&line, &error)));
+        let passed = line.and_then(|line| pass_on(line, &mut held(waiting)));
+        if let Err(why) = passed {
+            return why;
         }
     }
 }
@@ -272,51 +269,61 @@ fn next_line(output: &mut BufReader<ChildStdout>) -> Result<String, String> {
     let read = output.by_ref().take(LINE_MAX).read_line(&mut line);
     match read {
         Ok(0) => Err("it has closed its output".to_owned()),
-        Ok(_) if line.ends_with('\n') => Ok(line),
+        Ok(_) if line.ends_with('\n') => Ok(line.trim().to_owned()),
+        Ok(_) if line.len() as u64 == LINE_MAX => Err(format!(
+            "it wrote a line of more than {LINE_MAX} bytes, which begins with {:?}",
+            head(&line)
+        )),
         Ok(_) => Err(format!(
-            "its last line has no line break: {}",
-            line.escape_debug()
+            "it has closed its output in the middle of the line {:?}",
+            head(&line)
         )),
         Err(error) => Err(format!("its output cannot be read: {error}")),
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
-    let line = line.trim();
-    serde_json::from_str(line).map_err(|error| format!("it wrote {line:?}: {error}"))
+/// The beginning of a line, for messages.
+fn head(line: &str) -> &str {
+    let end = line
+        .char_indices()
+        .nth(120)
+        .map_or(line.len(), |(at, _)| at);
+    &line[..end]
 }
 
-fn pass_on(line: Line, waiting: &mut Waiting) {
+fn misread(line: &str, error: &serde_json::Error) -> String {
+    format!("it wrote {:?}: {error}", head(line))
+}
+
+/// Passes a line to the caller that waits for it.
+///
+/// # Errors
+/// If the line answers a request that the suite has not sent.
+fn pass_on(line: Line, waiting: &mut Waiting) -> Result<(), String> {
     match line {
-        Line::Reply {
-            id,
-            answer,
-            deadline_ns,
-            fence,
-            token,
-            error,
-        } => {
-            if let Some(sender) = waiting.replies.remove(&id) {
+        Line::Reply(reply) if reply.id > waiting.last_id => {
+            return Err(format!(
+                "it answered a request with the id {}, but the last request has the id {}",
+                reply.id, waiting.last_id
+            ));
+        }
+        Line::Reply(reply) => {
+            if let Some(sender) = waiting.replies.remove(&reply.id) {
                 // An error means that the caller has dropped its call.
-                let _ = sender.send(Reply {
-                    answer,
-                    deadline_ns,
-                    fence,
-                    token,
-                    error,
-                });
+                let _ = sender.send(reply);
             }
         }
-        Line::Lost { lost } => {
+        Line::Lost(Lost { lost }) => {
             let grant = waiting.grants.entry(lost).or_default();
             grant.send_modify(|news| news.lost = true);
         }
-        Line::Extended {
+        Line::Extended(Extended {
             extended,
             deadline_ns,
-        } => {
+        }) => {
             let grant = waiting.grants.entry(extended).or_default();
             grant.send_modify(|news| news.deadline_ns = news.deadline_ns.max(Some(deadline_ns)));
         }
     }
+    Ok(())
 }

@@ -24,6 +24,8 @@ pub(super) enum Op<'a> {
         nodes: &'a [String],
         key: &'a str,
         lease_ms: u64,
+        /// Longest time for which the lock may wait for a reply.
+        request_timeout_ms: u64,
     },
     /// Acquires the lock if it is free.
     Try,
@@ -40,28 +42,59 @@ pub(super) enum Op<'a> {
 }
 
 /// A line from an adapter.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Answer to a request.
-    Reply {
-        id: u64,
-        answer: Answer,
-        /// Deadline on CLOCK_MONOTONIC, in nanoseconds.
-        deadline_ns: Option<u64>,
-        fence: Option<u64>,
-        /// The token that stands for the grant at the servers.
-        token: Option<String>,
-        error: Option<String>,
-    },
-    /// Tells the holder that its grant is lost.
-    Lost { lost: u64 },
-    /// The lock extended a grant by itself.
-    Extended {
-        extended: u64,
-        /// The new deadline on CLOCK_MONOTONIC, in nanoseconds.
-        deadline_ns: u64,
-    },
+    Reply(Reply),
+    Lost(Lost),
+    Extended(Extended),
+}
+
+/// Answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reply {
+    pub(super) id: u64,
+    pub(super) answer: Answer,
+    /// Deadline on CLOCK_MONOTONIC, in nanoseconds.
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) fence: Option<u64>,
+    /// The token that stands for the grant at the servers.
+    pub(super) token: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+/// Tells the holder that its grant is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lost {
+    pub(super) lost: u64,
+}
+
+/// The lock extended a grant by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Extended {
+    pub(super) extended: u64,
+    /// The new deadline on CLOCK_MONOTONIC, in nanoseconds.
+    pub(super) deadline_ns: u64,
+}
+
+impl Line {
+    /// Reads a line: the field `lost` or `extended` tells a report from a reply.
+    ///
+    /// # Errors
+    /// If the line is no JSON object, or one of its fields is missing, unknown or of the wrong type. The error names the
+    /// field.
+    pub(super) fn parse(line: &str) -> Result<Self, serde_json::Error> {
+        let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)?;
+        if fields.contains_key("lost") {
+            serde_json::from_str(line).map(Self::Lost)
+        } else if fields.contains_key("extended") {
+            serde_json::from_str(line).map(Self::Extended)
+        } else {
+            serde_json::from_str(line).map(Self::Reply)
+        }
+    }
 }
 
 /// Outcome of a request.
@@ -97,6 +130,24 @@ pub(super) struct Hello {
     /// The lock waits by itself; otherwise the suite repeats `try`.
     #[serde(default)]
     pub(super) waits: bool,
+    /// A holder may acquire the lock again.
+    #[serde(default)]
+    reentrant: bool,
+    /// Waiters are granted the lock in the order in which they asked.
+    #[serde(default)]
+    fair: bool,
+    /// Longest time until a waiter that can be reached acquires a free lock, in milliseconds.
+    #[serde(default)]
+    wake_ms: Option<u32>,
+    /// A failed call may leave its grant until the lease ends.
+    #[serde(default)]
+    untidy: bool,
+    /// Longest time for which the lock waits for a reply, in milliseconds, if it cannot be set.
+    #[serde(default)]
+    request_timeout_ms: Option<u32>,
+    /// Longest pause between a failed request and the next attempt, in milliseconds.
+    #[serde(default)]
+    retry_ms: Option<u32>,
     /// Leases are extended in the background.
     #[serde(default)]
     renews: bool,
@@ -156,23 +207,62 @@ impl Hello {
     }
 
     /// Returns the promises of the lock.
-    pub(super) fn promises(&self) -> Promises {
-        let mut promises =
-            Promises::of(Kind::Mutex).on(Topology::Nodes(self.nodes.clamp(1, NODES_MAX)));
+    ///
+    /// # Errors
+    /// If the suite cannot start as many servers, or a promise lacks another one that it needs.
+    pub(super) fn promises(&self) -> Result<Promises, String> {
+        if !(1..=NODES_MAX).contains(&self.nodes) {
+            let nodes = self.nodes;
+            return Err(format!(
+                "nodes has to be from 1 to {NODES_MAX}, not {nodes}"
+            ));
+        }
+        if !self.waits && (self.fair || self.wake_ms.is_some()) {
+            return Err(
+                "a lock that is fair, or has a wake_ms, waits by itself: add \"waits\": true"
+                    .to_owned(),
+            );
+        }
+        let mut promises = Promises::of(Kind::Mutex).on(Topology::Nodes(self.nodes));
+        promises.reentrant = self.reentrant;
+        promises.fair = self.fair;
+        promises.tidy = !self.untidy;
+        promises.retry = self.retry_ms.map_or(promises.retry, ms);
         promises.deadline = self.deadline;
         promises.drift_ppm = self.drift_ppm;
         promises.waits = self.waits;
         promises.renews = self.renews;
         promises.signals = self.signals;
         promises.lease_unit = Duration::from_millis(self.lease_unit_ms.max(1).into());
-        promises.poll = self.poll_ms.map(|ms| Duration::from_millis(ms.into()));
+        promises.poll = self.poll_ms.map(ms);
         promises.fencing = match self.fencing {
             Tokens::None => Fencing::None,
             Tokens::Counter => Fencing::Counter,
             Tokens::Lasting => Fencing::Lasting,
         };
-        promises
+        Ok(promises)
     }
+
+    /// Returns the times that the lock declares, and that are no shares of a lease.
+    pub(super) fn times(&self) -> Times {
+        Times {
+            request_timeout: self.request_timeout_ms.map(|ms| ms.max(1).into()),
+            wake: self.wake_ms.map(ms),
+        }
+    }
+}
+
+/// Times of a lock that do not depend on the lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// Longest time for which the lock waits for a reply, in milliseconds.
+    pub(super) request_timeout: Option<u64>,
+    /// Longest time until a waiter that can be reached acquires a free lock.
+    pub(super) wake: Option<Duration>,
+}
+
+fn ms(ms: u32) -> Duration {
+    Duration::from_millis(ms.into())
 }
 
 /// Largest number of servers of a run.
@@ -190,10 +280,11 @@ mod tests {
             nodes: &nodes,
             key: "lock",
             lease_ms: 400,
+            request_timeout_ms: 66,
         };
         assert_eq!(
             request(open),
-            r#"{"id":7,"task":1,"op":"open","nodes":["127.0.0.1:4711"],"key":"lock","lease_ms":400}"#
+            r#"{"id":7,"task":1,"op":"open","nodes":["127.0.0.1:4711"],"key":"lock","lease_ms":400,"request_timeout_ms":66}"#
         );
         assert_eq!(request(Op::Try), r#"{"id":7,"task":1,"op":"try"}"#);
         assert_eq!(
@@ -204,33 +295,44 @@ mod tests {
 
     #[test]
     fn replies_and_losses_are_told_apart_and_all_else_is_refused() {
-        let line = serde_json::from_str::<Line>;
-        let reply = line(r#"{"id":7,"answer":"ok","deadline_ns":12}"#).unwrap();
-        let Line::Reply {
-            answer,
-            deadline_ns,
-            fence,
-            ..
-        } = reply
-        else {
+        let reply = Line::parse(r#"{"id":7,"answer":"ok","deadline_ns":12}"#).unwrap();
+        let Line::Reply(reply) = reply else {
             panic!("{reply:?}")
         };
-        assert_eq!((answer, deadline_ns, fence), (Answer::Ok, Some(12), None));
-        assert_eq!(line(r#"{"lost":7}"#).unwrap(), Line::Lost { lost: 7 });
-        let told = Line::Extended {
+        let fields = (reply.answer, reply.deadline_ns, reply.fence);
+        assert_eq!(fields, (Answer::Ok, Some(12), None));
+        let lost = Line::Lost(Lost { lost: 7 });
+        assert_eq!(Line::parse(r#"{"lost":7}"#).unwrap(), lost);
+        let told = Line::Extended(Extended {
             extended: 7,
             deadline_ns: 12,
-        };
-        assert_eq!(line(r#"{"extended":7,"deadline_ns":12}"#).unwrap(), told);
-        for wrong in [
-            "{}",
-            r#"{"id":7}"#,
-            r#"{"id":7,"answer":"granted"}"#,
-            r#"{"id":7,"answer":"ok","deadline":3}"#,
-            r#"{"extended":7}"#,
-            "ok",
+        });
+        let line = r#"{"extended":7,"deadline_ns":12}"#;
+        assert_eq!(Line::parse(line).unwrap(), told);
+        for (wrong, why) in [
+            ("{}", "missing field `id`"),
+            (r#"{"id":7}"#, "missing field `answer`"),
+            (r#"{"id":"7","answer":"ok"}"#, "invalid type: string"),
+            (
+                r#"{"id":7,"answer":"granted"}"#,
+                "unknown variant `granted`",
+            ),
+            (r#"{"id":7,"answer":true}"#, "expected"),
+            (
+                r#"{"id":7,"answer":"ok","deadline":3}"#,
+                "unknown field `deadline`",
+            ),
+            (
+                r#"{"id":7,"answer":"ok","fence":"3"}"#,
+                "invalid type: string",
+            ),
+            (r#"{"extended":7}"#, "missing field `deadline_ns`"),
+            (r#"{"lost":7,"id":7}"#, "unknown field `id`"),
+            ("ok", "expected value"),
+            ("[]", "invalid type: sequence"),
         ] {
-            assert!(line(wrong).is_err(), "{wrong}");
+            let error = Line::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
         }
     }
 
@@ -239,10 +341,19 @@ mod tests {
         let hello: Hello =
             serde_json::from_str(r#"{"name":"x","nodes":3,"deadline":true,"drift_ppm":10000}"#)
                 .unwrap();
-        let promises = hello.promises();
+        let promises = hello.promises().unwrap();
         assert_eq!(promises.topology, Topology::Nodes(3));
         assert!(promises.deadline && !promises.waits);
         assert_eq!(promises.fencing, Fencing::None);
         assert!(serde_json::from_str::<Hello>(r#"{"name":"x","fenced":true}"#).is_err());
+        for wrong in [
+            r#"{"name":"x","nodes":0}"#,
+            r#"{"name":"x","nodes":65}"#,
+            r#"{"name":"x","fair":true}"#,
+            r#"{"name":"x","wake_ms":50}"#,
+        ] {
+            let hello: Hello = serde_json::from_str(wrong).unwrap();
+            assert!(hello.promises().is_err(), "{wrong}");
+        }
     }
 }

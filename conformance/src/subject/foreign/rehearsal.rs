@@ -2,8 +2,8 @@
 //! reported as such, instead of as a defect of its lock.
 
 use super::{
-    program::{Program, Reply},
-    protocol::{Answer, Op},
+    program::Program,
+    protocol::{Answer, Op, Reply},
     recipe::Recipe,
     system,
 };
@@ -20,6 +20,7 @@ use std::{
 
 const KEY: &str = "lock";
 const LEASE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which a waiter waits for a lock that stays held.
 const WAIT: Duration = Duration::from_millis(300);
 
@@ -158,6 +159,7 @@ impl Play<'_> {
                 nodes: &nodes,
                 key: KEY,
                 lease_ms,
+                request_timeout_ms: u64::try_from(REQUEST_TIMEOUT.as_millis())?,
             };
             self.expect(program, open, "open", Answer::Ok).await?;
         }

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_comes_back() {
+    fn keys_and_functions_of_a_saved_file_are_loaded_again() {
         let bytes = file(&Config::default());
         let loaded = read_at(&bytes, 50).expect("a file of ours");
         assert_eq!((loaded.keys, loaded.expired), (2, 0));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_or_changed_is_refused() {
+    fn a_file_that_was_cut_or_changed_is_refused() {
         let bytes = file(&Config::default());
         for at in 0..bytes.len() {
             assert!(read_at(&bytes[..at], 50).is_err(), "cut at {at}");

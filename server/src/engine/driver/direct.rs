@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_and_a_full_house_are_no_obstacle() {
+    fn a_direct_request_needs_no_password_and_no_free_connection() {
         let config = Config {
             requirepass: b"secret".to_vec(),
             maxclients: 0,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_connection_is_refused_and_leaves_nothing() {
+    fn a_command_that_needs_a_connection_is_refused_and_leaves_nothing() {
         let mut engine = Engine::new(Config::default(), UnixMicros(0));
         for line in [
             "MULTI",

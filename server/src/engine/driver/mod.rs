@@ -271,7 +271,7 @@ mod tests {
 
     /// Every reply is moved a few times; moves of one shape cost nothing, others stall.
     #[test]
-    fn what_a_request_comes_to_is_no_larger_than_a_text() {
+    fn the_outcome_of_a_request_is_no_larger_than_a_blob() {
         assert_eq!(size_of::<Reply>(), size_of::<Blob>());
         assert_eq!(size_of::<Result<Reply, CommandError>>(), size_of::<Blob>());
         assert_eq!(size_of::<Dispatched>(), size_of::<Blob>());

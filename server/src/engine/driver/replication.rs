@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_keyspace_events_reach_who_listens_at_a_replica() {
+    fn messages_and_keyspace_events_reach_the_subscribers_of_a_replica() {
         let mut pair = Pair::new();
         pair.ask(1, "CONFIG SET notify-keyspace-events Ex$", START);
         pair.ask(1, "SUBSCRIBE news __keyevent@0__:expired", START);

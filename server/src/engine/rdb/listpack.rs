@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_listpack_is_refused() {
+    fn bytes_that_are_no_listpack_are_refused() {
         let bytes = encode([&b"abc"[..], b"70000"].into_iter());
         for cut in 0..bytes.len() {
             assert_eq!(decode(&bytes[..cut]), None);

@@ -173,7 +173,7 @@ mod tests {
     use crate::engine::Rng;
 
     #[test]
-    fn what_was_compressed_comes_back() {
+    fn compressed_bytes_decompress_to_the_original() {
         let mut rng = Rng::new(11);
         let mut count = 0;
         for round in 0..2000 {

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_is_found_both_ways() {
+    fn pushed_elements_are_found_in_both_directions() {
         let mut pack = Listpack::new();
         texts().iter().for_each(|text| pack.push(text));
         assert_eq!(

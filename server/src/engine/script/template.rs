@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_constant_stays() {
+    fn computed_arguments_and_other_calls_stay_in_the_script() {
         for body in [
             "return redis.call()",
             "redis.call\n('GET', 'k')",

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_removes_is_a_deletion() {
+    fn an_expired_key_is_propagated_as_a_deletion() {
         let mut master = Master::new();
         master.ask("SET a 1 PX 5");
         master.ask("SET b 1 PX 5");

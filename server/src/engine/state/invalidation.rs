@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_bound_and_who_loses_a_key_is_told() {
+    fn the_tracking_table_is_bounded_and_tells_clients_of_keys_that_it_drops() {
         let play = || {
             let mut node = Node::new(10);
             let (reader, other) = (node.client(), node.client());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_or_changed_is_refused() {
+    fn a_payload_that_was_cut_or_changed_is_refused() {
         let config = Config::default();
         let payload = dump(&list(20, 30), &config);
         for cut in 0..payload.len() {

@@ -828,7 +828,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sought_is_found_by_hints_and_items() {
+    fn an_item_is_found_by_hints_and_comparisons() {
         let sequence: Sequence<u32> = (0..4000).map(|i| i * 2).collect();
         for sought in 0..8100_u32 {
             let mut found = sequence.seek(|hint| hint.cmp(&(sought / 4)), |item| *item < sought);

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const SHORT: std::time::Duration = ms(20);
 
 #[tokio::test]
-async fn waiting_clients_with_their_keys_and_times() -> Test {
+async fn a_diagnosis_lists_waiting_clients_with_their_keys_and_times() -> Test {
     let server = Server::builder()
         .clock(Clock::Manual)
         .starting_at(redouble::engine::UnixMillis(1_000))
@@ -50,7 +50,7 @@ async fn waiting_clients_with_their_keys_and_times() -> Test {
 }
 
 #[tokio::test]
-async fn what_blocks_the_server_and_which_clients_are_not_served() -> Test {
+async fn a_diagnosis_names_what_blocks_the_server_and_the_unserved_clients() -> Test {
     let server = manual().await?;
     let _delay = server.inject(Delay::request(ms(50)).command("GET"));
     let _drop = server.inject(DropRequest::new().command("DEL"));
@@ -116,7 +116,7 @@ async fn failure<T: Send + 'static>(test: impl Future<Output = T> + Send + 'stat
 }
 
 #[tokio::test]
-async fn what_does_not_end_fails_with_a_diagnosis() -> Test {
+async fn a_request_that_does_not_end_fails_with_a_diagnosis() -> Test {
     let server = manual().await?;
     let other = Server::builder().beside(&server).start().await?;
     let waits = sent(&other, "BLPOP elsewhere 0").await?;
@@ -137,7 +137,7 @@ async fn what_does_not_end_fails_with_a_diagnosis() -> Test {
 
 /// The time limit does not follow a paused tokio clock.
 #[tokio::test(start_paused = true)]
-async fn what_ends_in_virtual_time_ends_in_time() -> Test {
+async fn a_request_that_ends_in_virtual_time_is_within_the_real_time_limit() -> Test {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
     let mut redis = patient(&server).await?;
     let begun = tokio::time::Instant::now();

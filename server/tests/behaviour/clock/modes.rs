@@ -107,7 +107,7 @@ fn without_a_runtime() -> Test {
 
 /// Requests that can be served now do not need the clock to move.
 #[test]
-fn what_was_sent_behind_a_wait_is_served_after_it() -> Test {
+fn a_request_sent_behind_a_blocked_one_is_served_after_it() -> Test {
     use redis::TypedCommands;
     use std::io::{Read, Write};
     let server = Server::builder().clock(Clock::Manual).start_blocking()?;

@@ -106,7 +106,7 @@ const SHOWN: &[Shown] = &[
 ];
 
 #[tokio::test]
-async fn what_is_shown_follows_the_clock() -> Test {
+async fn replies_that_depend_on_time_follow_the_clock() -> Test {
     for (way, pass) in WAYS {
         for row in SHOWN {
             let server = server().await?;
@@ -139,7 +139,7 @@ const WAITS: &[(&[&str], &str, u64, &str)] = &[
 ];
 
 #[tokio::test]
-async fn what_waits_follows_the_clock() -> Test {
+async fn requests_that_wait_follow_the_clock() -> Test {
     for (way, pass) in WAYS {
         for (setup, request, waits, answer) in WAITS {
             let server = server().await?;

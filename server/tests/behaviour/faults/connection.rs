@@ -128,7 +128,7 @@ async fn a_partition_may_be_one_way() -> Test {
 /// The requests of a client that has disconnected arrive, and then its disconnect. Until then the
 /// server keeps the connection.
 #[tokio::test]
-async fn what_a_client_sent_before_it_gave_up_arrives_after_the_healing() -> Test {
+async fn requests_of_a_client_that_gave_up_arrive_after_the_partition_heals() -> Test {
     let server = still(0).await?;
     let mut near = Raw::of(&server);
     let (mut waiter, mut writer) = (

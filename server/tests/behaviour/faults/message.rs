@@ -168,9 +168,9 @@ async fn a_message_may_open_the_gate_of_another() -> Test {
     Ok(())
 }
 
-/// What a client may send behind a held request is bounded; replies are not.
+/// A client can send only a bounded number of bytes behind a held request. Replies have no such bound.
 #[tokio::test]
-async fn what_is_held_is_bounded() -> Test {
+async fn a_client_can_send_only_so_much_behind_a_held_request() -> Test {
     let server = still(0).await?;
     let gate = Gate::new();
     let requests = server.inject(Hold::request(&gate).nth(1));

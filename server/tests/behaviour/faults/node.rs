@@ -27,7 +27,7 @@ async fn a_paused_node_serves_no_client_until_it_is_resumed() -> Test {
 
 /// As with SIGSTOP, the kernel holds the bytes, followed by the end of the connection.
 #[tokio::test]
-async fn what_was_sent_to_a_paused_node_is_executed_though_its_client_has_gone() -> Test {
+async fn a_paused_node_later_executes_the_request_of_a_client_that_has_gone() -> Test {
     let server = still(0).await?;
     let mut client = Raw::of(&server);
     let pause = server.pause();

@@ -34,7 +34,7 @@ async fn keys_keep_their_time_to_live() -> Test {
 }
 
 #[tokio::test]
-async fn what_the_other_node_refuses_stays() -> Test {
+async fn a_key_that_the_other_node_refuses_stays() -> Test {
     let (group, mut here, mut there, port) = two().await?;
     let to = |rest: &str| format!("MIGRATE 127.0.0.1 {port} {rest}");
     let target = "-ERR Target instance replied with error:";

@@ -129,7 +129,7 @@ async fn an_error_is_answered_in_its_turn() -> Test {
 }
 
 #[tokio::test]
-async fn what_is_delayed_holds_what_follows() -> Test {
+async fn a_delayed_message_holds_up_the_messages_behind_it() -> Test {
     let delay = Duration::from_millis(80);
     for (backend, proxy) in proxied().await? {
         for rule in [Delay::request(delay), Delay::reply(delay)] {

@@ -39,7 +39,7 @@ async fn a_failover_forgets_a_lock_that_had_not_arrived() -> Test {
 }
 
 #[tokio::test]
-async fn what_a_master_writes_arrives_at_its_replicas_at_once() -> Test {
+async fn a_write_at_a_master_arrives_at_its_replicas_at_once() -> Test {
     let group = manual(2).await?;
     let mut redis = group["master"].connection().await?;
     redis.set_ex("k", "v", 10).await?;
@@ -110,7 +110,7 @@ async fn a_link_that_was_cut_catches_up() -> Test {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_the_backlog_arrives_as_a_copy() -> Test {
+async fn writes_that_do_not_fit_the_backlog_arrive_as_a_copy_of_all_data() -> Test {
     let group = manual(1).await?;
     let mut redis = group["master"].connection().await?;
     redis.set("gone", "v").await?;

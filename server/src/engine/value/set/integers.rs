@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packed_set_is_refused() {
+    fn bytes_that_are_no_packed_set_are_refused() {
         let good = [2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 2, 0];
         assert!(IntegerSet::unpack(&good).is_some());
         for (at, value) in [(0, 3), (4, 1), (4, 3), (8, 2), (8, 3)] {

@@ -304,7 +304,7 @@ fn arguments_are_those_of_the_request_whichever_script_ran_before() {
 }
 
 #[test]
-fn what_stands_for_calls_is_out_of_reach() {
+fn a_script_cannot_reach_the_functions_that_replace_its_calls() {
     let mut vm = machine();
     let mut random = RANDOM_START;
     eval(&mut vm, "return redis.call('GET', 'a')", &mut random);
