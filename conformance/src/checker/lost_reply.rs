@@ -128,7 +128,7 @@ fn ghost<'a>(
 }
 
 /// True if a call ended in an error after its reply was lost, although no other fault struck and the call had time to
-/// ask again. The checker demands this only of a lock on one server that promises an answer, and only of a call that waits.
+/// ask again. The checker demands this only of a lock on one server that promises an answer, and only of a call that the lock lets wait by itself.
 fn gives_up(
     history: &History,
     fault_intervals: &FaultIntervals,
@@ -147,7 +147,7 @@ fn gives_up(
     let in_time = cut.at + trips(history) < until + history.request_timeout();
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let well = || fault_intervals.calm(host, after_the_cut, asker.ended.at);
-    history.terms.answers && alone && error && in_time && well()
+    history.terms.answers && history.terms.waits && alone && error && in_time && well()
 }
 
 /// Number of connections between a process and a node that broke in a span.
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_call_with_time_left_asks_again() {
-        let ends = |with: What, more: Vec<(u64, What)>| {
+        let ends_of = |waits_itself, with: What, more: Vec<(u64, What)>| {
             let begin = vec![
                 (1, waits(1, 0, 30)),
                 (2, stores(0, "a", Some(12))),
@@ -322,9 +322,15 @@ mod tests {
             let entries = begin.into_iter().chain(more).chain([(5, with)]);
             let mut history = history(entries.collect());
             (history.terms.latency, history.terms.answers) = (s(1), true);
+            history.terms.waits = waits_itself;
             LostReply.check(&history) == Finding::Valid
         };
+        let ends = |with, more| ends_of(true, with, more);
         assert!(ends(granted(1, Some(12)), vec![]));
+        assert!(
+            ends_of(false, unknown(1), vec![]),
+            "the suite repeats the call"
+        );
         assert!(!ends(unknown(1), vec![]));
         assert!(ends(unknown(1), vec![(4, cut())]));
         let why = Refusal::Other;
@@ -336,6 +342,7 @@ mod tests {
             (5, unknown(1)),
         ]);
         (tried.terms.latency, tried.terms.answers) = (s(1), true);
+        tried.terms.waits = true;
         assert_eq!(LostReply.check(&tried), Finding::Valid, "it does not wait");
     }
 

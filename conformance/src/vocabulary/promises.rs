@@ -206,7 +206,7 @@ impl Promises {
         self
     }
 
-    /// Promises that without faults every call returns an answer. After a lost reply a call with time left to wait asks again.
+    /// Promises that without faults every call returns an answer. After a lost reply a call of a lock that waits by itself asks again.
     #[must_use]
     pub const fn answering(mut self) -> Self {
         self.answers = true;
