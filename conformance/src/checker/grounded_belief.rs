@@ -177,13 +177,22 @@ impl<'a> Record<'a> {
             Topology::Nodes(_) => "no majority of the servers stores",
             Topology::Replicated { .. } => "the master does not store",
         };
-        let message = format!(
-            "{} believes that it holds the lock from {} to {}, but from {} on {who} its token",
-            belief.actor,
-            seconds(belief.from.at),
-            seconds(belief.to.at),
-            seconds(at.at),
-        );
+        let released = beliefs.iter().find(|it| it.grant == belief.grant);
+        let released = released.filter(|it| it.end == End::Released && it.to <= at);
+        let (from, to, fell) = (belief.from.at, belief.to.at, seconds(at.at));
+        let (from, to) = (seconds(from), seconds(to));
+        let message = match released {
+            Some(released) => format!(
+                "{} was granted the lock at {from} and released it at {}: its minimum hold keeps other clients out until {to}, \
+                 but from {fell} on {who} its token",
+                belief.actor,
+                seconds(released.to.at),
+            ),
+            None => format!(
+                "{} believes that it holds the lock from {from} to {to}, but from {fell} on {who} its token",
+                belief.actor,
+            ),
+        };
         Some(Witness {
             at,
             until: Some(belief.to.at),

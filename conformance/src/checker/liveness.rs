@@ -12,7 +12,7 @@
 //! servers executes a request long after the call has ended.
 //!
 //! No call may hang, whatever the lock promises: a call whose wait is over, in a process that runs and has no request under
-//! way, returns within two leases.
+//! way, returns within two leases, and two request timeouts with the pauses after them.
 //!
 //! An error is excused by what happened to requests of the same process that were sent or outstanding during the call:
 //! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
@@ -212,12 +212,17 @@ fn hangs(history: &Reading<'_>, it: &Operation, end: Duration) -> Option<Witness
     });
     let answered = answered.max().unwrap_or_default();
     let faults = history.fault_intervals();
-    let trouble = faults.last(host, asked, ended);
+    // The end of the process ends the call, and delays nothing.
+    let before = ended.saturating_sub(Duration::from_nanos(1));
+    let trouble = faults.last(host, asked, before);
     let trouble = trouble.map(|last| last.saturating_add(history.recovery()));
     let since = over
         .max(answered)
         .max(trouble.unwrap_or_default())
-        .max(kept_out(history, it));
+        .max(match it.call.acquires() {
+            true => kept_out(history, it),
+            false => Duration::ZERO,
+        });
     (ended.saturating_sub(since) > bound).then(|| Witness {
         at: Moment::at(since.saturating_add(bound)),
         until: None,

@@ -281,6 +281,13 @@ impl Property {
     #[must_use]
     pub fn hint(self, promises: Promises) -> Option<&'static str> {
         let cleans_up = matches!(self, Self::Cancellation | Self::CleanUp | Self::LostReply);
+        if self == Self::LostReply && promises.tidy && promises.answers && promises.waits {
+            return Some(
+                "`Promises::mutex_on_one_node()` and `.answering()` include this promise. A lock that leaves an abandoned grant in \
+                 place until its lease ends does not make it: add `.untidy()`. Nor does a lock that returns an error after a lost \
+                 reply: leave `.answering()` out",
+            );
+        }
         (cleans_up && promises.tidy).then_some(
             "`Promises::mutex_on_one_node()` includes this promise. A lock that leaves an abandoned grant in place until its \
              lease ends does not make it: add `.untidy()`",

@@ -119,12 +119,12 @@ fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
 
 #[test]
 fn a_timing_sensitive_finding_counts_only_if_every_run_shows_it() {
-    // A call with a timeout of 5 s reports an error after 19 s.
+    // A call with a timeout of 5 s reports an error after 9 s.
     let error = What::Fail {
         op: 1,
         why: Refusal::Other,
     };
-    let late = [(1, waits(1, 0, 5)), (20, error)];
+    let late = [(1, waits(1, 0, 5)), (10, error)];
     assert_eq!(accused_of(&late, 1), (vec![], 1));
     assert_eq!(accused_of(&late, 2), (vec![], 2));
     assert_eq!(accused_of(&late, 3), (vec![Property::Timeouts], 2));

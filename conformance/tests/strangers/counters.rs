@@ -166,10 +166,6 @@ impl Subject for Latch {
     fn outlasts(&self, _: &[u8]) -> bool {
         true
     }
-
-    fn observe(&self, _: &dyn View, _: &str) -> Observed {
-        Observed::default()
-    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod readers;
 mod redlock;
 mod releases;
 mod semaphores;
+mod several_entries;
 mod simple;
 mod strings;
 mod two_keys;
