@@ -185,17 +185,7 @@ fn failed(
 /// Counterexample of any lock, whatever it promises: a call goes on for two leases, although its wait is over, no fault
 /// concerns its process, and no request of the process is under way.
 fn hangs(history: &Reading<'_>, it: &Operation, end: Duration) -> Option<Witness> {
-    let wait = match it.call {
-        Call::Acquire { wait, .. } | Call::Await { wait } => wait,
-        Call::Try { .. }
-        | Call::Renew { .. }
-        | Call::Release { .. }
-        | Call::SetUp
-        | Call::Admit
-        | Call::AdmitAgain { .. }
-        | Call::CountDown => Duration::ZERO,
-        Call::Drop { .. } | Call::Access { .. } => return None,
-    };
+    let wait = it.call.longest_wait()?;
     let (host, asked, ended) = (it.actor.host, it.asked.at, it.ended.at.min(end));
     let bound = 2 * (history.lease + history.recovery()) + history.terms.longest_hold();
     let over = asked.saturating_add(wait);

@@ -31,7 +31,7 @@ impl Checker for Timeouts {
         let operations = history.operations();
         let ended = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let late = operations.iter().find_map(|it| {
-            let wait = patience(it.call)? + hold_left(history, it);
+            let wait = it.call.longest_wait()? + hold_left(history, it);
             let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
             // A minimum hold is measured from the grant on.
             let measured = hold(history, it).map_or(from, |hold| hold.from);
@@ -49,7 +49,7 @@ impl Checker for Timeouts {
             over.then_some((it, took, wait))
         });
         let late = late.or_else(|| {
-            let slept = |it| Some((it, slept(history, it, ended)?, patience(it.call)?));
+            let slept = |it| Some((it, slept(history, it, ended)?, it.call.longest_wait()?));
             operations.iter().find_map(slept)
         });
         let Some((operation, took, wait)) = late else {
@@ -143,7 +143,7 @@ fn hold(history: &Reading<'_>, it: &Operation) -> Option<Hold> {
 
 /// Returns true if a call took so long because one request followed the other, each in its time.
 fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
-    let wait = patience(it.call).unwrap_or_default() + hold_left(history, it);
+    let wait = it.call.longest_wait().unwrap_or_default() + hold_left(history, it);
     let host = it.actor.host;
     let intervals = history.fault_intervals();
     let over = intervals.wait_over(host, it.asked.at, wait);
@@ -203,22 +203,6 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
         .saturating_add(history.terms.round_trips(1));
     let allowed = allowed.saturating_add(stopped.saturating_sub(known));
     (allowed < to).then(|| (to - from).saturating_sub(stopped))
-}
-
-/// For how long a call is to wait for others.
-fn patience(call: Call) -> Option<Duration> {
-    match call {
-        Call::Acquire { wait, .. } | Call::Await { wait } => Some(wait),
-        Call::Try { .. }
-        | Call::Renew { .. }
-        | Call::Release { .. }
-        | Call::SetUp
-        | Call::Admit
-        | Call::AdmitAgain { .. }
-        | Call::CountDown => Some(Duration::ZERO),
-        // Dropping does not take time, and the resource is not the lock's.
-        Call::Drop { .. } | Call::Access { .. } => None,
-    }
 }
 
 /// Returns true if the process of an operation was connected before: an earlier one of it got somewhere.

@@ -107,6 +107,24 @@ impl Call {
         self.gives_back()
     }
 
+    /// Returns for how long the call may wait for other clients: zero if it does not wait for them, `None` if it asks no server
+    /// of the lock.
+    #[must_use]
+    pub const fn longest_wait(self) -> Option<Duration> {
+        match self {
+            Self::Acquire { wait, .. } | Self::Await { wait } => Some(wait),
+            Self::Try { .. }
+            | Self::Renew { .. }
+            | Self::Release { .. }
+            | Self::SetUp
+            | Self::Admit
+            | Self::AdmitAgain { .. }
+            | Self::CountDown => Some(Duration::ZERO),
+            // Dropping does not take time, and the resource is not the lock's.
+            Self::Drop { .. } | Self::Access { .. } => None,
+        }
+    }
+
     /// Returns the grant that the call releases, by a release or by dropping the guard.
     #[must_use]
     pub const fn gives_back(self) -> Option<OpId> {

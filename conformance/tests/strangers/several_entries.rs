@@ -97,7 +97,7 @@ impl Subject for Slots {
     }
 }
 
-/// A lock on three keys, which it sets one after the other. So their leases end one after the other.
+/// A lock on three keys. The client sets one key after the other, so the lease of each key ends at another time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InTurn {
     /// A refused call deletes the keys that it has set.

@@ -346,6 +346,14 @@ mod tests {
         assert!(promises.deadline && !promises.waits);
         assert_eq!(promises.fencing, Fencing::None);
         assert!(serde_json::from_str::<Hello>(r#"{"name":"x","fenced":true}"#).is_err());
+        let line = r#"{"name":"x","waits":true,"fair":true,"reentrant":true,"untidy":true,"retry_ms":7,"wake_ms":8,"request_timeout_ms":9}"#;
+        let hello: Hello = serde_json::from_str(line).unwrap();
+        let promises = hello.promises().unwrap();
+        assert!(promises.fair && promises.reentrant && !promises.tidy);
+        assert_eq!(promises.retry, Duration::from_millis(7));
+        let times = hello.times();
+        assert_eq!(times.wake, Some(Duration::from_millis(8)));
+        assert_eq!(times.request_timeout, Some(9));
         for wrong in [
             r#"{"name":"x","nodes":0}"#,
             r#"{"name":"x","nodes":65}"#,
