@@ -32,6 +32,8 @@ use std::{
 const REPEATS_MAX: u32 = 3;
 /// Number of runs of a scenario on a real server until a timing-sensitive finding counts.
 const PLAYS: u64 = 3;
+/// Part of the lease for which the machine may stop the suite in a run that counts.
+const GAPS_PER_LEASE: u32 = 6;
 /// Seeds before the first check whether a conviction is complete. It does not depend on the number of cores,
 /// so the findings do not either.
 const BLOCK_MIN: u64 = 32;
@@ -618,30 +620,58 @@ fn play(
     certain(subject, backend, &scenario.snapped().scaled(lease_ms))
 }
 
-/// Plays a scenario in real time, and repeats it if it breaks only timing-sensitive properties: the machine
-/// may have stopped unnoticed. A violation counts only if every run shows one.
+/// Plays a scenario in real time, and again if findings depend on time: the machine may have stopped unnoticed. Such
+/// a finding counts only if every run shows it.
 fn certain(
     subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: &Scenario,
 ) -> Result<Played, RunError> {
-    let is_doubtful = |played: &Played| {
-        let broken = match &played.judged {
-            Some(judged) => broken(subject.promises(), scenario, judged),
-            None => vec![],
-        };
-        !broken.is_empty() && broken.iter().all(|it| it.timing_sensitive())
-    };
     let mut played = conclusive(subject, backend, scenario.clone())?;
+    let Some(judged) = &mut played.judged else {
+        return Ok(played);
+    };
+    let promises = subject.promises();
+    let mut doubtful = broken(promises, scenario, judged);
+    let stand = broken(promises, scenario, &leniently(scenario, judged));
+    doubtful.retain(|it| it.timing_sensitive() || !stand.contains(it));
     for _ in 1..PLAYS {
-        if !is_doubtful(&played) {
+        if doubtful.is_empty() {
             break;
         }
-        let spoiled = played.spoiled + 1;
-        played = conclusive(subject, backend, scenario.clone())?;
-        played.spoiled += spoiled;
+        let again = conclusive(subject, backend, scenario.clone())?;
+        played.spoiled += again.spoiled + 1;
+        let shown = again.judged.map(|it| broken(promises, scenario, &it));
+        let shown = shown.unwrap_or_default();
+        let (shown, not): (Vec<_>, Vec<_>) =
+            doubtful.into_iter().partition(|it| shown.contains(it));
+        withdraw(judged, &not);
+        doubtful = shown;
     }
     Ok(played)
+}
+
+/// Returns the run judged as if the machine had stopped unnoticed for as long as it may in a run that counts.
+fn leniently(scenario: &Scenario, judged: &Judged) -> Judged {
+    let mut lenient = judged.clone();
+    lenient.run.history.terms.slack += longest_gap(scenario);
+    lenient.findings = findings(&lenient.run.history);
+    precision::doubt(&lenient.run.history, &mut lenient.findings);
+    lenient
+}
+
+/// Withdraws findings that another run of the scenario did not show.
+fn withdraw(judged: &mut Judged, properties: &[Property]) {
+    for (property, finding) in &mut judged.findings {
+        if properties.contains(property) {
+            *finding = Finding::Unknown("it depends on time, and not every run showed it");
+        }
+    }
+}
+
+/// Returns the longest time for which the machine may stop the suite in a run that counts.
+fn longest_gap(scenario: &Scenario) -> Duration {
+    scenario.lease() / GAPS_PER_LEASE
 }
 
 /// Plays a scenario in real time, and repeats it if the machine spoils it.
@@ -653,7 +683,7 @@ fn conclusive(
     let mut spoiled = 0;
     for _ in 0..REPEATS_MAX {
         let judged = judge(subject, backend, &scenario)?;
-        if judged.run.gap <= scenario.lease() / 6 {
+        if judged.run.gap <= longest_gap(&scenario) {
             return Ok(Played {
                 scenario,
                 judged: Some(judged),

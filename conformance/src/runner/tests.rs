@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     backend::{Later, View, WallClock},
-    checker::hand_made::{granted, history, tries, waits},
-    history::What,
+    checker::hand_made::{done, granted, history, refused, tries, waits},
+    history::{Actor, Call, History, Kind, What},
     scenario::Schedule,
     simulation::Host,
     subject::{AnyLock, BoxError, Observed},
@@ -14,7 +14,7 @@ use std::sync::{Arc, atomic::AtomicU32};
 
 /// A subject that is not played: its first runs all have the same history, later ones are flawless.
 struct Recorded {
-    entries: Vec<(u64, What)>,
+    shown: History,
     times: u32,
     plays: AtomicU32,
 }
@@ -25,7 +25,10 @@ impl DynSubject for Recorded {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().with_deadline().waiting(None)
+        Promises {
+            kind: self.shown.kind,
+            ..Promises::mutex_on_one_node().with_deadline().waiting(None)
+        }
     }
 
     fn open<'a>(
@@ -55,13 +58,14 @@ impl DynSubject for Recorded {
 
     fn play(&self, _: &dyn Backend, _: &Scenario) -> Result<Run, RunError> {
         let nth = self.plays.fetch_add(1, Ordering::Relaxed);
-        let entries = if nth < self.times {
-            self.entries.clone()
+        let history = if nth < self.times {
+            self.shown.clone()
         } else {
-            vec![]
+            History {
+                entries: vec![],
+                ..self.shown.clone()
+            }
         };
-        let mut history = history(entries);
-        history.terms.waits = true;
         Ok(Run {
             history,
             steps: 1,
@@ -76,8 +80,10 @@ impl DynSubject for Recorded {
 }
 
 fn recorded(entries: &[(u64, What)], times: u32) -> Recorded {
+    let mut shown = history(entries.to_vec());
+    shown.terms.waits = true;
     Recorded {
-        entries: entries.to_vec(),
+        shown,
         times,
         plays: AtomicU32::new(0),
     }
@@ -107,9 +113,13 @@ fn two_holders() -> [(u64, What); 4] {
 
 /// Returns the broken properties, and the number of spoiled runs.
 fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
-    let (subject, scenario) = (recorded(entries, times), without_events());
+    accused_in_real_time(&recorded(entries, times))
+}
+
+fn accused_in_real_time(subject: &Recorded) -> (Vec<Property>, u64) {
+    let scenario = without_events();
     let backend = WallClock::new(Double, 10_000);
-    let played = certain(&subject, &backend, &scenario).unwrap();
+    let played = certain(subject, &backend, &scenario).unwrap();
     let judged = played.judged.unwrap();
     (
         broken(subject.promises(), &scenario, &judged),
@@ -128,6 +138,32 @@ fn a_timing_sensitive_finding_counts_only_if_every_run_shows_it() {
     assert_eq!(accused_of(&late, 1), (vec![], 1));
     assert_eq!(accused_of(&late, 2), (vec![], 2));
     assert_eq!(accused_of(&late, 3), (vec![Property::Timeouts], 2));
+}
+
+#[test]
+fn a_finding_that_a_short_stop_of_the_machine_explains_counts_only_if_every_run_shows_it() {
+    let count = |op| What::Invoke {
+        op,
+        actor: Actor::on(u8::try_from(op).unwrap()),
+        call: Call::CountDown,
+    };
+    let accused = |ends, times| {
+        let entries = [
+            (1, count(1)),
+            (1, done(1)),
+            (2, count(2)),
+            (ends, refused(2)),
+        ];
+        let mut subject = recorded(&entries, times);
+        subject.shown.kind = Kind::Latch(1);
+        subject.shown.terms.tells = true;
+        accused_in_real_time(&subject).0
+    };
+    assert_eq!(accused(2, 3), vec![], "it is not late");
+    assert_eq!(accused(3, 1), vec![]);
+    assert_eq!(accused(3, 2), vec![]);
+    assert_eq!(accused(3, 3), vec![Property::Latch]);
+    assert_eq!(accused(4, 1), vec![Property::Latch], "no short stop");
 }
 
 #[test]
