@@ -20,7 +20,8 @@ Judges a lock of another language.
 The command after -- starts an adapter: a program that reads requests from its standard input, carries
 them out with the lock under test, and answers on its standard output, one JSON object a line. The suite
 starts it once for each client process of a scenario. conformance/ADAPTER.md describes the lines, and
-conformance/examples/adapters has complete adapters for Python (redis-py) and Node (redlock):
+conformance/examples/adapters has complete adapters for Python (redis-py) and Node (redlock). A lock is a mutex,
+a read-write lock, a semaphore, a counter that lets the first few in, or a latch; the first line says which:
 
   redouble-check foreign -- python3 conformance/examples/adapters/redis_py_lock.py
 
@@ -33,7 +34,7 @@ because all processes share the machine's clock.
 In real time scenarios are not reduced, and two runs of a seed differ by microseconds: a failing scenario
 is shown as it was played.
 
-Exit code 0: the lock keeps its promises. 1: it does not. 2: wrong usage, or it could not run.";
+Exit code 0: the lock keeps its promises. 1: it does not. 2: wrong usage, it could not run, or the adapter ended by itself.";
 
 #[derive(Args)]
 pub(super) struct Foreign {

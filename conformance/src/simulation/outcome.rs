@@ -33,4 +33,7 @@ pub enum RunError {
     /// The backend, or the form of the subject, lacks a capability that the scenario needs.
     #[error("the backend or the form of the lock does not support: {}", .0.name())]
     Unsupported(Capability),
+    /// The adapter of a lock in another language ended by itself, or wrote an invalid line.
+    #[error("the adapter failed: {0}")]
+    Adapter(String),
 }

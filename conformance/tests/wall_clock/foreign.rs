@@ -14,6 +14,7 @@ use redouble_conformance::{
 use std::{
     ffi::OsString,
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
@@ -286,6 +287,110 @@ fn the_same_adapter_on_a_real_server() {
     judge(&lock, &WallClock::new(real, LEASE_MS), |seen| {
         seen.runs >= 6 && seen.grants > 0
     });
+}
+
+/// An adapter of the kinds in `redis_py_kinds.py`, with one text of the source replaced.
+fn kind(kind: &str, right: &str, wrong: &str) -> Option<Foreign> {
+    let python = there("redis-py", redis_py().map(|command| command[0].clone()))?;
+    let source = fs::read_to_string(Path::new(ADAPTERS).join("redis_py_kinds.py")).unwrap();
+    assert!(source.contains(right), "the adapter has changed");
+    let source = source.replace(right, wrong);
+    let command = [python, "-c".into(), source.into(), kind.into()];
+    Some(Foreign::start(command).unwrap())
+}
+
+/// Returns the promised properties that these seeds break, and how many runs counted.
+fn broken(lock: &Foreign, seeds: Range<u64>, expected: Expected) -> (Vec<Property>, u64) {
+    let backend = WallClock::new(Double, LEASE_MS);
+    let plan = Plan {
+        seeds,
+        jobs: JOBS,
+        ..Plan::quick(&backend)
+    };
+    let trial = run_trial(lock, expected, &backend, &plan, &|_| {}).unwrap();
+    eprintln!("{}: {:?}", trial.name, told(&trial));
+    (trial.broken(), trial.coverage.runs)
+}
+
+#[test]
+fn adapters_of_other_kinds_are_cleared() {
+    let _alone = ONE_AT_A_TIME.lock();
+    for name in ["read_write", "semaphore", "admission", "latch"] {
+        let Some(lock) = kind(name, "PERMITS = 3", "PERMITS = 3") else {
+            return;
+        };
+        let mut runs = 0;
+        for first in (0..SEEDS_MAX).step_by(JOBS) {
+            let (broken, counted) = broken(&lock, first..first + JOBS as u64, Expected::Sound);
+            assert!(broken.is_empty(), "{name}: {broken:?}");
+            runs += counted;
+            if runs >= 6 {
+                break;
+            }
+        }
+        assert!(runs >= 6, "{name}: {runs} runs counted");
+        assert!(lock.unobservable().is_none(), "{:?}", lock.unobservable());
+    }
+}
+
+#[test]
+fn one_slip_in_an_adapter_of_another_kind_is_convicted() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let readers = "redis.call('PEXPIRE', KEYS[2], ARGV[2])";
+    let half = "redis.call('PEXPIRE', KEYS[2], ARGV[2] / 2)";
+    let full = "if redis.call('ZCARD', KEYS[1]) >= {PERMITS} then return 0 end";
+    let early = "!= b\"0\"";
+    let lasts = [
+        "redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])",
+        "redis.call('ZADD', KEYS[1], now + ARGV[2] / 2, ARGV[1])",
+    ];
+    for (name, right, wrong, property) in [
+        ("read_write", readers, half, &[Property::GroundedBelief]),
+        ("semaphore", lasts[0], lasts[1], &[Property::GroundedBelief]),
+        (
+            "latch",
+            early,
+            "not in (b\"0\", b\"1\")",
+            &[Property::Latch],
+        ),
+    ] {
+        let Some(lock) = kind(name, right, wrong) else {
+            return;
+        };
+        let (broken, _) = broken(&lock, 0..32, Expected::Convicted(property));
+        assert!(broken.contains(&property[0]), "{name}: {broken:?}");
+    }
+    let python = redis_py().unwrap()[0].clone();
+    let source = fs::read_to_string(Path::new(ADAPTERS).join("redis_py_kinds.py")).unwrap();
+    let source = source.replace(full, "");
+    let error = Foreign::start([python, "-c".into(), source.into(), "semaphore".into()]);
+    let error = error.err().expect("the rehearsal fails").to_string();
+    let told = "try of a held lock, one permit: refused was expected, the answer is ok";
+    assert!(error.contains(told), "{error}");
+}
+
+#[test]
+fn an_adapter_that_ends_by_itself_is_no_verdict_on_its_lock() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let release = "if op == \"release\" and self.scripts:";
+    let ends = "if op == \"release\" and self.lease_ms < 1000:\n            os._exit(7)\n        ";
+    let Some(lock) = kind("semaphore", release, &format!("{ends}{release}")) else {
+        return;
+    };
+    let backend = WallClock::new(Double, LEASE_MS);
+    let plan = Plan {
+        seeds: 0..4,
+        jobs: 4,
+        ..Plan::quick(&backend)
+    };
+    let error = run_trial(&lock, Expected::Sound, &backend, &plan, &|_| {});
+    let error = error.err().expect("no verdict").to_string();
+    assert!(
+        error.starts_with("the adapter failed: in the scenario of seed "),
+        "{error}"
+    );
+    assert!(error.contains("it has closed its output"), "{error}");
+    assert!(error.ends_with("exit status: 7"), "{error}");
 }
 
 /// The suite's message to the author of an adapter in Python that consists of these lines.

@@ -19,10 +19,10 @@ use crate::{
     backend::{Backend, Later, View},
     scenario::{Fault, Happening, Op as Step, Scenario},
     simulation::{self, Port, Run, RunError},
-    vocabulary::{Mode, OpId, Scope, Token},
+    vocabulary::{Kind, Mode, OpId, PROBES_MAX, Refusal, Scope, Token},
 };
 pub use error::ForeignError;
-use program::{News, Program};
+use program::{Asked, News, Program};
 use protocol::{Answer, Op, Reply, Times};
 use recipe::Recipe;
 use std::{
@@ -49,6 +49,8 @@ pub struct Foreign {
     unobservable: Option<Arc<str>>,
     /// Adapters that are running and belong to no client process yet.
     spares: Arc<Mutex<Vec<Arc<Program>>>>,
+    /// Reason why an adapter failed in a run.
+    failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Foreign {
@@ -79,6 +81,7 @@ impl Foreign {
             recipe: Arc::new(recipe),
             unobservable: unobservable.map(Arc::from),
             spares: Arc::default(),
+            failure: Arc::default(),
         })
     }
 
@@ -154,6 +157,15 @@ fn whole(op: Step) -> Step {
     }
 }
 
+/// Returns the largest number of processes that probe the lock at the end of a run.
+fn probers(kind: Kind) -> usize {
+    match kind {
+        Kind::Mutex | Kind::ReadWrite => 1,
+        Kind::Semaphore(permits) => 1 + permits.min(PROBES_MAX) as usize,
+        Kind::Admission(_) | Kind::Latch(_) => 0,
+    }
+}
+
 impl DynSubject for Foreign {
     fn name(&self) -> &'static str {
         self.name
@@ -187,6 +199,7 @@ impl DynSubject for Foreign {
                 waits: self.promises.waits,
                 deadlines: self.promises.deadline,
                 scope: self.recipe.scope,
+                failure: Arc::clone(&self.failure),
             };
             process.open(key, lease).await?;
             let process = Arc::new(process);
@@ -195,7 +208,7 @@ impl DynSubject for Foreign {
     }
 
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        self.recipe.observe(view, key)
+        self.recipe.observe(view, key, self.promises.kind)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {
@@ -224,15 +237,26 @@ impl DynSubject for Foreign {
         let restarts = scenario
             .faults()
             .filter(|(.., fault)| matches!(fault, Fault::Crash { .. }));
-        // The probe uses one of the adapters.
-        let count = 1 + scenario.hosts().len() + restarts.count();
+        let count = probers(self.promises.kind) + scenario.hosts().len() + restarts.count();
         let cast = self.cast(count).map_err(io::Error::other)?;
         let run = Self {
             spares: Arc::new(Mutex::new(cast)),
+            failure: Arc::default(),
             ..self.clone()
         };
         let spares = Arc::clone(&run.spares);
+        let failure = Arc::clone(&run.failure);
         let mut played = simulation::run(Arc::new(run), backend, &scenario)?;
+        let failure = failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(why) = failure {
+            let seed = scenario.seed;
+            return Err(RunError::Adapter(format!(
+                "in the scenario of seed {seed}: {why}"
+            )));
+        }
         if self.unobservable.is_some() {
             played.history.forget_servers();
         }
@@ -259,6 +283,8 @@ struct Process {
     waits: bool,
     deadlines: bool,
     scope: Scope,
+    /// Where the run notes that the adapter failed.
+    failure: Arc<Mutex<Option<String>>>,
 }
 
 /// The lock as one task of a process uses it.
@@ -292,7 +318,7 @@ impl Process {
         };
         match self.ask(0, open, Duration::ZERO).await?.answer {
             Answer::Ok => Ok(()),
-            Answer::Refused | Answer::Unknown | Answer::Unsupported => {
+            Answer::Refused | Answer::Unknown | Answer::Unsupported | Answer::NotSet => {
                 Err("the adapter cannot open its lock".into())
             }
         }
@@ -307,7 +333,27 @@ impl Process {
     }
 
     async fn ask(&self, task: u32, op: Op<'_>, wait: Duration) -> Result<Reply, BoxError> {
-        self.program.ask(task, op)?.reply(wait).await
+        let asked = self.program.ask(task, op);
+        self.answer(asked, wait).await
+    }
+
+    /// Waits for the answer. Notes the failure of an adapter that cannot give it any more.
+    async fn answer(
+        &self,
+        asked: Result<Asked, BoxError>,
+        wait: Duration,
+    ) -> Result<Reply, BoxError> {
+        let reply = match asked {
+            Ok(asked) => asked.reply(wait).await,
+            Err(error) => Err(error),
+        };
+        if reply.is_err()
+            && let Some(why) = self.program.failure()
+        {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(why);
+        }
+        reply
     }
 
     /// Converts a deadline on the machine's clock to the clock of the host. An expired deadline that the lock
@@ -328,9 +374,9 @@ impl Process {
 impl Task {
     async fn take(&self, op: Op<'_>, wait: Duration) -> Granted {
         let process = &self.process;
-        let asked = process.program.ask(self.number, op)?;
-        let id = asked.id;
-        let reply = asked.reply(wait).await?;
+        let asked = process.program.ask(self.number, op);
+        let id = asked.as_ref().map_or(0, |asked| asked.id);
+        let reply = process.answer(asked, wait).await?;
         match reply.answer {
             Answer::Ok => Ok(Some(Arc::new(Grant {
                 process: Arc::clone(process),
@@ -345,6 +391,17 @@ impl Task {
                 news: process.program.watch(id),
             }))),
             Answer::Refused => Ok(None),
+            Answer::Unsupported | Answer::Unknown | Answer::NotSet => Err(NotOffered.into()),
+        }
+    }
+
+    /// Makes a call without a grant.
+    async fn count(&self, op: Op<'_>, wait: Duration) -> Result<Counted, BoxError> {
+        let reply = self.process.ask(self.number, op, wait).await?;
+        match reply.answer {
+            Answer::Ok => Ok(reply.number.map_or(Counted::Yes, Counted::As)),
+            Answer::Refused => Ok(Counted::Not),
+            Answer::NotSet => Err(Refusal::Lost.into()),
             Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
         }
     }
@@ -356,38 +413,40 @@ impl AnyLock for Task {
     }
 
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted> {
-        Box::pin(async move {
-            if !mode.is_exclusive() {
-                return Err(NotOffered.into());
-            }
-            self.take(Op::Try, Duration::ZERO).await
-        })
+        Box::pin(self.take(Op::Try { mode }, Duration::ZERO))
     }
 
     fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted> {
         Box::pin(async move {
-            if !mode.is_exclusive() || !self.process.waits {
+            if !self.process.waits {
                 return Err(NotOffered.into());
             }
             let wait_ms = u64::try_from(wait.as_millis())?;
-            self.take(Op::Acquire { wait_ms }, wait).await
+            self.take(Op::Acquire { wait_ms, mode }, wait).await
         })
     }
 
     fn set_up(&self) -> Later<'_, Result<bool, BoxError>> {
-        Box::pin(async { Err(NotOffered.into()) })
+        Box::pin(async {
+            let set = self.count(Op::SetUp, Duration::ZERO).await?;
+            Ok(set != Counted::Not)
+        })
     }
 
-    fn admit_as(&self, _: OpId) -> Later<'_, Result<Counted, BoxError>> {
-        Box::pin(async { Err(NotOffered.into()) })
+    fn admit_as(&self, name: OpId) -> Later<'_, Result<Counted, BoxError>> {
+        Box::pin(self.count(Op::Admit { name }, Duration::ZERO))
     }
 
     fn count_one(&self) -> Later<'_, Result<Counted, BoxError>> {
-        Box::pin(async { Err(NotOffered.into()) })
+        Box::pin(self.count(Op::CountDown, Duration::ZERO))
     }
 
-    fn await_zero(&self, _: Duration) -> Later<'_, Result<bool, BoxError>> {
-        Box::pin(async { Err(NotOffered.into()) })
+    fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(async move {
+            let wait_ms = u64::try_from(wait.as_millis())?;
+            let zero = self.count(Op::Await { wait_ms }, wait).await?;
+            Ok(zero != Counted::Not)
+        })
     }
 }
 
@@ -412,7 +471,7 @@ impl AnyGrant for Grant {
                     self.process.program.lose(self.id);
                     Ok(false)
                 }
-                Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
+                Answer::Unsupported | Answer::Unknown | Answer::NotSet => Err(NotOffered.into()),
             }
         })
     }
@@ -423,7 +482,7 @@ impl AnyGrant for Grant {
             match reply.answer {
                 Answer::Ok => Ok(true),
                 Answer::Refused => Ok(false),
-                Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
+                Answer::Unsupported | Answer::Unknown | Answer::NotSet => Err(NotOffered.into()),
             }
         })
     }

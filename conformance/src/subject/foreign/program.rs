@@ -161,6 +161,17 @@ impl Program {
         held(&self.waiting).grants.remove(&grant);
     }
 
+    /// Returns the reason why no more lines come, if the adapter ended or wrote an invalid line although the suite did not
+    /// kill it.
+    pub(super) fn failure(&self) -> Option<String> {
+        let why = held(&self.waiting).ended.clone()?;
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        match child.try_wait() {
+            Ok(Some(status)) => Some(format!("{why}, and has ended with {status}")),
+            Ok(None) | Err(_) => Some(why),
+        }
+    }
+
     fn signal(&self, signal: system::Signal) {
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         system::signal_group(&child, signal);
@@ -218,7 +229,7 @@ impl Asked {
                 let error = reply.error.unwrap_or_else(|| "unknown outcome".to_owned());
                 Err(error.into())
             }
-            Answer::Ok | Answer::Refused | Answer::Unsupported => Ok(reply),
+            Answer::Ok | Answer::Refused | Answer::Unsupported | Answer::NotSet => Ok(reply),
         }
     }
 }

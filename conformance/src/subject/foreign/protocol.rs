@@ -1,7 +1,7 @@
 //! The lines that the suite and an adapter exchange: one JSON object each. ADAPTER.md describes them.
 
 use super::recipe::{Recipe, StoredAt};
-use crate::vocabulary::{Fencing, Kind, Promises, Scope, Topology};
+use crate::vocabulary::{Fencing, Kind, Mode, OpId, Promises, Scope, Topology};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -28,15 +28,30 @@ pub(super) enum Op<'a> {
         request_timeout_ms: u64,
     },
     /// Acquires the lock if it is free.
-    Try,
+    Try {
+        #[serde(skip_serializing_if = "Mode::is_exclusive")]
+        mode: Mode,
+    },
     /// Acquires the lock, waiting for it.
-    Acquire { wait_ms: u64 },
+    Acquire {
+        wait_ms: u64,
+        #[serde(skip_serializing_if = "Mode::is_exclusive")]
+        mode: Mode,
+    },
     /// Extends a grant by the lease. The grant is named by the id of the request that acquired it.
     Renew { grant: u64 },
     /// Releases a grant.
     Release { grant: u64 },
     /// Asks whether the lock still considers a grant held.
     Holds { grant: u64 },
+    /// Sets up a counter or a latch.
+    SetUp,
+    /// Asks a counter for a place, under a name.
+    Admit { name: OpId },
+    /// Counts a latch down.
+    CountDown,
+    /// Waits until a latch is at 0.
+    Await { wait_ms: u64 },
     /// Ends the process at once.
     Crash,
 }
@@ -60,6 +75,8 @@ pub(super) struct Reply {
     pub(super) fence: Option<u64>,
     /// The token that stands for the grant at the servers.
     pub(super) token: Option<String>,
+    /// The number of an admission or of a count, from 1.
+    pub(super) number: Option<u32>,
     pub(super) error: Option<String>,
 }
 
@@ -109,6 +126,8 @@ pub(super) enum Answer {
     Unknown,
     /// The lock has no such operation.
     Unsupported,
+    /// The counter or the latch is not set up.
+    NotSet,
 }
 
 /// The first line of an adapter: which lock it is, and what that lock promises.
@@ -116,6 +135,8 @@ pub(super) enum Answer {
 #[serde(deny_unknown_fields)]
 pub(super) struct Hello {
     pub(super) name: String,
+    #[serde(default)]
+    pub(super) kind: Kind,
     /// Number of independent servers that it needs.
     #[serde(default = "one")]
     nodes: u8,
@@ -136,6 +157,18 @@ pub(super) struct Hello {
     /// Waiters are granted the lock in the order in which they asked.
     #[serde(default)]
     fair: bool,
+    /// Readers that ask later wait behind a waiting writer.
+    #[serde(default)]
+    prefers_writers: bool,
+    /// A counter or latch has to be set up before its first use.
+    #[serde(default)]
+    set_up: bool,
+    /// A counter counts each name once.
+    #[serde(default)]
+    named: bool,
+    /// A counter starts again a lease after its first admission.
+    #[serde(default)]
+    anew: bool,
     /// Longest time until a waiter that can be reached acquires a free lock, in milliseconds.
     #[serde(default)]
     wake_ms: Option<u32>,
@@ -223,9 +256,14 @@ impl Hello {
                     .to_owned(),
             );
         }
-        let mut promises = Promises::of(Kind::Mutex).on(Topology::Nodes(self.nodes));
+        self.fits_its_kind()?;
+        let mut promises = Promises::of(self.kind).on(Topology::Nodes(self.nodes));
         promises.reentrant = self.reentrant;
         promises.fair = self.fair;
+        promises.prefers_writers = self.prefers_writers;
+        promises.set_up = self.set_up;
+        promises.named = self.named;
+        promises.anew = self.anew;
         promises.tidy = !self.untidy;
         promises.retry = self.retry_ms.map_or(promises.retry, ms);
         promises.deadline = self.deadline;
@@ -241,6 +279,36 @@ impl Hello {
             Tokens::Lasting => Fencing::Lasting,
         };
         Ok(promises)
+    }
+
+    /// Checks that the promises are those of such a lock.
+    fn fits_its_kind(&self) -> Result<(), String> {
+        let counts = matches!(self.kind, Kind::Admission(_));
+        let is_latch = matches!(self.kind, Kind::Latch(_));
+        let rules = [
+            (
+                "prefers_writers",
+                self.prefers_writers,
+                self.kind == Kind::ReadWrite,
+            ),
+            ("set_up", self.set_up, counts || is_latch),
+            ("named", self.named, counts),
+            ("anew", self.anew, counts),
+            ("reentrant", self.reentrant, self.kind == Kind::Mutex),
+        ];
+        if let Some((field, ..)) = rules.into_iter().find(|&(_, set, fits)| set && !fits) {
+            return Err(format!("{field} does not fit the kind of the lock"));
+        }
+        match self.kind {
+            Kind::Semaphore(0) | Kind::Admission(0) | Kind::Latch(0) => {
+                Err("a semaphore, a counter or a latch has at least one".to_owned())
+            }
+            Kind::Mutex
+            | Kind::ReadWrite
+            | Kind::Semaphore(_)
+            | Kind::Admission(_)
+            | Kind::Latch(_) => Ok(()),
+        }
     }
 
     /// Returns the times that the lock declares, and that are no shares of a lease.
@@ -286,7 +354,22 @@ mod tests {
             request(open),
             r#"{"id":7,"task":1,"op":"open","nodes":["127.0.0.1:4711"],"key":"lock","lease_ms":400,"request_timeout_ms":66}"#
         );
-        assert_eq!(request(Op::Try), r#"{"id":7,"task":1,"op":"try"}"#);
+        let mode = Mode::Exclusive;
+        assert_eq!(request(Op::Try { mode }), r#"{"id":7,"task":1,"op":"try"}"#);
+        let mode = Mode::Shared;
+        assert_eq!(
+            request(Op::Acquire { wait_ms: 9, mode }),
+            r#"{"id":7,"task":1,"op":"acquire","wait_ms":9,"mode":"shared"}"#
+        );
+        let mode = Mode::Permits(2);
+        assert_eq!(
+            request(Op::Try { mode }),
+            r#"{"id":7,"task":1,"op":"try","mode":{"permits":2}}"#
+        );
+        assert_eq!(
+            request(Op::CountDown),
+            r#"{"id":7,"task":1,"op":"count_down"}"#
+        );
         assert_eq!(
             request(Op::Renew { grant: 3 }),
             r#"{"id":7,"task":1,"op":"renew","grant":3}"#
@@ -351,6 +434,14 @@ mod tests {
         let promises = hello.promises().unwrap();
         assert!(promises.fair && promises.reentrant && !promises.tidy);
         assert_eq!(promises.retry, Duration::from_millis(7));
+        let kind = |text: &str| {
+            let line = format!(r#"{{"name":"x","kind":{text}}}"#);
+            let hello: Hello = serde_json::from_str(&line).unwrap();
+            hello.promises().unwrap().kind
+        };
+        assert_eq!(kind(r#""read_write""#), Kind::ReadWrite);
+        assert_eq!(kind(r#"{"semaphore":2}"#), Kind::Semaphore(2));
+        assert_eq!(kind(r#"{"latch":3}"#), Kind::Latch(3));
         let times = hello.times();
         assert_eq!(times.wake, Some(Duration::from_millis(8)));
         assert_eq!(times.request_timeout, Some(9));
@@ -359,6 +450,9 @@ mod tests {
             r#"{"name":"x","nodes":65}"#,
             r#"{"name":"x","fair":true}"#,
             r#"{"name":"x","wake_ms":50}"#,
+            r#"{"name":"x","kind":{"semaphore":0}}"#,
+            r#"{"name":"x","kind":{"semaphore":2},"prefers_writers":true}"#,
+            r#"{"name":"x","kind":"read_write","set_up":true}"#,
         ] {
             let hello: Hello = serde_json::from_str(wrong).unwrap();
             assert!(hello.promises().is_err(), "{wrong}");

@@ -4,7 +4,7 @@
 use crate::{
     backend::View,
     subject::{Observed, observed::expiry},
-    vocabulary::{Holder, Scope},
+    vocabulary::{Holder, Kind, Mode, Scope},
 };
 use serde::Deserialize;
 
@@ -22,6 +22,20 @@ pub(super) struct StoredAt {
     /// Part that is the reentrancy depth.
     depth: Option<Part>,
     expires: Option<Expires>,
+    /// Mode of the holders there: of the readers or the writer of a read-write lock.
+    mode: Option<StoredMode>,
+    /// Part that is the number of permits of the holder.
+    permits: Option<Part>,
+    /// Fields of a hash that are no holders.
+    #[serde(default)]
+    except: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredMode {
+    Exclusive,
+    Shared,
 }
 
 fn the_key() -> String {
@@ -108,7 +122,10 @@ impl Recipe {
         !self.holders.is_empty()
     }
 
-    pub(super) fn observe(&self, view: &dyn View, key: &str) -> Observed {
+    pub(super) fn observe(&self, view: &dyn View, key: &str, kind: Kind) -> Observed {
+        if matches!(kind, Kind::Admission(_) | Kind::Latch(_)) {
+            return Observed::default(); // they have no holders
+        }
         if !self.is_declared() {
             return Observed::string(view, key);
         }
@@ -148,6 +165,7 @@ impl StoredAt {
 
     /// Checks that the parts fit the type of the value.
     fn checked(&self) -> Result<(), String> {
+        let by_field = self.kind == Type::Hash && matches!(self.token, None | Some(Part::Field));
         let token = match (self.kind, &self.token) {
             (_, None)
             | (Type::String, Some(Part::Value))
@@ -164,11 +182,21 @@ impl StoredAt {
         let expires = match self.expires {
             None | Some(Expires::Ttl) => true,
             Some(Expires::ScoreMs) => self.kind == Type::Zset,
-            Some(Expires::ValueMs) => {
-                self.kind == Type::Hash && matches!(self.token, None | Some(Part::Field))
-            }
+            Some(Expires::ValueMs) => by_field,
         };
-        let wrong = [(token, "token"), (depth, "depth"), (expires, "expires")];
+        let permits = match self.permits {
+            None => true,
+            Some(Part::Value) => by_field && self.mode.is_none() && self.depth.is_none(),
+            Some(Part::Field | Part::Member | Part::ValueOf(_)) => false,
+        };
+        let except = self.except.is_empty() || by_field;
+        let wrong = [
+            (token, "token"),
+            (depth, "depth"),
+            (expires, "expires"),
+            (permits, "permits"),
+            (except, "except"),
+        ];
         match wrong.into_iter().find(|(right, _)| !right) {
             Some((_, field)) => Err(format!(
                 "the `{field}` of the holders at {:?} does not fit the type",
@@ -217,11 +245,24 @@ impl StoredAt {
             }
             (Type::Hash, ..) => Observed::hash(view, &at),
         };
-        if self.depth.is_none() {
-            for holder in &mut observed.holders {
+        observed
+            .holders
+            .retain(|holder| !self.excepts(&holder.token));
+        for holder in &mut observed.holders {
+            holder.mode = match (self.mode, &self.permits) {
+                (Some(StoredMode::Exclusive), _) => Some(Mode::Exclusive),
+                (Some(StoredMode::Shared), _) => Some(Mode::Shared),
+                (None, Some(_)) => holder.depth.map(Mode::Permits),
+                (None, None) => None,
+            };
+            if self.depth.is_none() {
                 holder.depth = None;
             }
         }
         observed
+    }
+
+    fn excepts(&self, field: &[u8]) -> bool {
+        self.except.iter().any(|it| it.as_bytes() == field)
     }
 }

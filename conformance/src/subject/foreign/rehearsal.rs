@@ -10,7 +10,7 @@ use super::{
 use crate::{
     backend::View,
     subject::BoxError,
-    vocabulary::{Promises, Stored},
+    vocabulary::{Kind, Mode, Promises, Stored},
 };
 use redouble::{Data, Server};
 use std::{
@@ -104,7 +104,7 @@ impl Play<'_> {
         for server in &self.servers {
             let view = Seen(server);
             let now = u64::try_from(server.now().millis().0).unwrap_or(0);
-            let observed = self.recipe.observe(&view, KEY);
+            let observed = self.recipe.observe(&view, KEY, self.promises.kind);
             let living = observed.holders.into_iter();
             let living = living.filter(|holder| holder.lives(Duration::from_millis(now)));
             let tokens: BTreeSet<Vec<u8>> = living.map(|holder| holder.token).collect();
@@ -163,39 +163,43 @@ impl Play<'_> {
             };
             self.expect(program, open, "open", Answer::Ok).await?;
         }
+        match self.promises.kind {
+            Kind::Mutex => self.lock(Mode::Exclusive, Mode::Exclusive).await,
+            Kind::ReadWrite => {
+                let shared = self.lock(Mode::Shared, Mode::Exclusive).await?;
+                self.both(Mode::Shared).await?;
+                let exclusive = self.lock(Mode::Exclusive, Mode::Shared).await?;
+                Ok(exclusive.or(shared))
+            }
+            Kind::Semaphore(permits) => {
+                let one = Mode::Permits(1);
+                if permits > 1 {
+                    self.both(one).await?;
+                }
+                self.fill(permits).await?;
+                self.alone(one).await
+            }
+            Kind::Admission(places) => self.admit(places).await,
+            Kind::Latch(counts) => self.count_down(counts).await,
+        }
+    }
+
+    /// The first process acquires the lock in a mode, and the second one is refused in another mode until the release.
+    async fn lock(&self, held: Mode, refused: Mode) -> Result<Option<String>, BoxError> {
         let before = system::monotonic_ns().unwrap_or(0);
         let (grant, reply) = self
-            .expect(self.first, Op::Try, "try of a free lock", Answer::Ok)
-            .await?;
-        self.check_deadline(&reply, before)?;
-        let used = |server: &Server| !server.keys("*").is_empty();
-        if self.servers.iter().filter(|it| used(it)).count() * 2 <= self.servers.len() {
-            return Err("the lock was granted, but its servers store nothing".into());
-        }
-        let mut unobservable = self.unobservable(&reply);
-        let before = self.shown();
-        self.expect(self.second, Op::Try, "try of a held lock", Answer::Refused)
-            .await?;
-        if self.promises.waits {
-            let wait_ms = u64::try_from(WAIT.as_millis())?;
-            let waits = Op::Acquire { wait_ms };
-            self.expect(
-                self.second,
-                waits,
-                "acquire of a held lock",
-                Answer::Refused,
+            .expect(
+                self.first,
+                Op::Try { mode: held },
+                &format!("try of a free lock{}", named(held)),
+                Answer::Ok,
             )
             .await?;
-        }
-        self.may(Op::Holds { grant }, "holds of a grant", Answer::Ok)
-            .await?;
-        self.may(Op::Renew { grant }, "renew of a grant", Answer::Ok)
-            .await?;
-        let stands = before.tokens.is_subset(&self.shown().tokens);
-        if !stands && unobservable.is_none() {
-            let why = "the stored token of a grant changes while the grant stands";
-            unobservable = Some(why.into());
-        }
+        self.check_deadline(&reply, before)?;
+        let unobservable = self.look_at(&reply)?;
+        let before = self.shown();
+        self.is_refused(refused).await?;
+        let changes = self.keep(grant, &before).await?;
         self.release(self.first, grant).await?;
         self.may(
             Op::Holds { grant },
@@ -203,11 +207,134 @@ impl Play<'_> {
             Answer::Refused,
         )
         .await?;
-        let (grant, _) = self
-            .expect(self.second, Op::Try, "try of a released lock", Answer::Ok)
-            .await?;
+        let again = Op::Try { mode: refused };
+        let what = format!("try of a released lock{}", named(refused));
+        let (grant, _) = self.expect(self.second, again, &what, Answer::Ok).await?;
         self.release(self.second, grant).await?;
-        Ok(unobservable)
+        Ok(unobservable.or(changes))
+    }
+
+    /// The first process acquires one permit and extends it.
+    async fn alone(&self, mode: Mode) -> Result<Option<String>, BoxError> {
+        let before = system::monotonic_ns().unwrap_or(0);
+        let what = format!("try of a free lock{}", named(mode));
+        let (grant, reply) = self
+            .expect(self.first, Op::Try { mode }, &what, Answer::Ok)
+            .await?;
+        self.check_deadline(&reply, before)?;
+        let unobservable = self.look_at(&reply)?;
+        let changes = self.keep(grant, &self.shown()).await?;
+        self.release(self.first, grant).await?;
+        Ok(unobservable.or(changes))
+    }
+
+    /// Both processes hold the lock at the same time.
+    async fn both(&self, mode: Mode) -> Result<(), BoxError> {
+        let mut grants = Vec::new();
+        for program in [self.first, self.second] {
+            let what = format!("try of both processes{}", named(mode));
+            let asked = self.expect(program, Op::Try { mode }, &what, Answer::Ok);
+            grants.push((program, asked.await?.0));
+        }
+        for (program, grant) in grants {
+            self.release(program, grant).await?;
+        }
+        Ok(())
+    }
+
+    /// The first process acquires all permits, one after the other, and the second one is refused.
+    async fn fill(&self, permits: u32) -> Result<(), BoxError> {
+        let mode = Mode::Permits(1);
+        let mut grants = Vec::new();
+        for nth in 1..=permits {
+            let what = format!("try of permit {nth} of {permits}");
+            let asked = self.expect(self.first, Op::Try { mode }, &what, Answer::Ok);
+            grants.push(asked.await?.0);
+        }
+        self.is_refused(mode).await?;
+        for grant in grants {
+            self.release(self.first, grant).await?;
+        }
+        Ok(())
+    }
+
+    /// Both processes are admitted in turns, until all places are taken.
+    async fn admit(&self, places: u32) -> Result<Option<String>, BoxError> {
+        self.set_up().await?;
+        for (name, program) in (0..places).zip([self.first, self.second].into_iter().cycle()) {
+            let what = format!("admit of place {} of {places}", name + 1);
+            let admit = Op::Admit { name };
+            self.expect(program, admit, &what, Answer::Ok).await?;
+        }
+        let name = places;
+        let what = format!("admit after all {places} places");
+        self.expect(self.first, Op::Admit { name }, &what, Answer::Refused)
+            .await?;
+        Ok(None)
+    }
+
+    /// The first process counts down, while the second one waits.
+    async fn count_down(&self, counts: u32) -> Result<Option<String>, BoxError> {
+        self.set_up().await?;
+        let wait_ms = u64::try_from(WAIT.as_millis())?;
+        let waits = Op::Await { wait_ms };
+        let what = "await before the last count";
+        self.expect(self.second, waits, what, Answer::Refused)
+            .await?;
+        for nth in 1..=counts {
+            let what = format!("count_down {nth} of {counts}");
+            self.expect(self.first, Op::CountDown, &what, Answer::Ok)
+                .await?;
+        }
+        let waits = Op::Await { wait_ms };
+        self.expect(self.second, waits, "await at 0", Answer::Ok)
+            .await?;
+        Ok(None)
+    }
+
+    async fn set_up(&self) -> Result<(), BoxError> {
+        if self.promises.set_up {
+            self.expect(self.first, Op::SetUp, "set_up", Answer::Ok)
+                .await?;
+            let what = "set_up for the second time";
+            self.expect(self.second, Op::SetUp, what, Answer::Refused)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the reason why a grant cannot be observed, if there is one.
+    fn look_at(&self, reply: &Reply) -> Result<Option<String>, BoxError> {
+        let used = |server: &Server| !server.keys("*").is_empty();
+        if self.servers.iter().filter(|it| used(it)).count() * 2 <= self.servers.len() {
+            return Err("the lock was granted, but its servers store nothing".into());
+        }
+        Ok(self.unobservable(reply))
+    }
+
+    /// The second process is refused, with and without waiting.
+    async fn is_refused(&self, mode: Mode) -> Result<(), BoxError> {
+        let what = format!("try of a held lock{}", named(mode));
+        self.expect(self.second, Op::Try { mode }, &what, Answer::Refused)
+            .await?;
+        if self.promises.waits {
+            let wait_ms = u64::try_from(WAIT.as_millis())?;
+            let waits = Op::Acquire { wait_ms, mode };
+            let what = format!("acquire of a held lock{}", named(mode));
+            self.expect(self.second, waits, &what, Answer::Refused)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Extends a grant. Returns the reason why it cannot be observed afterwards, if there is one.
+    async fn keep(&self, grant: u64, before: &Shown) -> Result<Option<String>, BoxError> {
+        self.may(Op::Holds { grant }, "holds of a grant", Answer::Ok)
+            .await?;
+        self.may(Op::Renew { grant }, "renew of a grant", Answer::Ok)
+            .await?;
+        let stands = before.tokens.is_subset(&self.shown().tokens);
+        Ok((!stands).then(|| "the stored token of a grant changes while the grant stands".into()))
     }
 
     /// Releases a grant. Some locks do not report the outcome of a release; the next `try` shows it.
@@ -218,7 +345,7 @@ impl Play<'_> {
             .await?;
         match reply.answer {
             Answer::Ok | Answer::Unknown => Ok(()),
-            Answer::Refused | Answer::Unsupported => {
+            Answer::Refused | Answer::Unsupported | Answer::NotSet => {
                 let found = reply.answer.name();
                 Err(format!("release: ok was expected, the answer is {found}").into())
             }
@@ -282,6 +409,15 @@ impl Play<'_> {
     }
 }
 
+/// The mode in messages; nothing for the mode of a mutex.
+fn named(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "",
+        Mode::Shared => ", shared",
+        Mode::Permits(_) => ", one permit",
+    }
+}
+
 impl Answer {
     const fn name(self) -> &'static str {
         match self {
@@ -289,6 +425,7 @@ impl Answer {
             Self::Refused => "refused",
             Self::Unknown => "unknown",
             Self::Unsupported => "unsupported",
+            Self::NotSet => "not_set",
         }
     }
 }
