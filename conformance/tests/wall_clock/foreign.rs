@@ -292,11 +292,12 @@ fn the_same_adapter_on_a_real_server() {
 /// An adapter of the kinds in `redis_py_kinds.py`, with one text of the source replaced.
 fn kind(kind: &str, right: &str, wrong: &str) -> Option<Foreign> {
     let python = there("redis-py", redis_py().map(|command| command[0].clone()))?;
-    let source = fs::read_to_string(Path::new(ADAPTERS).join("redis_py_kinds.py")).unwrap();
+    let source = fs::read_to_string(Path::new(ADAPTERS).join("redis_py_kinds.py"));
+    let source = source.expect("the adapter");
     assert!(source.contains(right), "the adapter has changed");
     let source = source.replace(right, wrong);
     let command = [python, "-c".into(), source.into(), kind.into()];
-    Some(Foreign::start(command).unwrap())
+    Some(Foreign::start(command).expect("the rehearsal goes well"))
 }
 
 /// Returns the promised properties that these seeds break, and how many runs counted.
@@ -307,7 +308,8 @@ fn broken(lock: &Foreign, seeds: Range<u64>, expected: Expected) -> (Vec<Propert
         jobs: JOBS,
         ..Plan::quick(&backend)
     };
-    let trial = run_trial(lock, expected, &backend, &plan, &|_| {}).unwrap();
+    let trial = run_trial(lock, expected, &backend, &plan, &|_| {});
+    let trial = trial.expect("the double is there");
     eprintln!("{}: {:?}", trial.name, told(&trial));
     (trial.broken(), trial.coverage.runs)
 }
@@ -384,7 +386,7 @@ fn an_adapter_that_ends_by_itself_is_no_verdict_on_its_lock() {
         ..Plan::quick(&backend)
     };
     let error = run_trial(&lock, Expected::Sound, &backend, &plan, &|_| {});
-    let error = error.err().expect("no verdict").to_string();
+    let error = error.expect_err("no verdict").to_string();
     assert!(
         error.starts_with("the adapter failed: in the scenario of seed "),
         "{error}"
