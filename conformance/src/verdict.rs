@@ -131,6 +131,8 @@ enum Cost {
     Belief,
     /// A server drops a grant before the end of its lease.
     Memory,
+    /// A server drops one key of a grant, and others may stay.
+    Part,
     /// A server drops a grant, and released grants come back, because the writes were not replicated.
     Resurrection,
     /// There are two masters, and grants that were released at one of them come back.
@@ -145,7 +147,8 @@ fn cost(nemesis: &str) -> Cost {
         "pause" | "crash" | "delay" | "cut" | "partition" => Cost::Punctuality,
         "drift" | "node-drift" => Cost::Drift,
         "suspend" | "drift-beyond" => Cost::Belief,
-        "node-amnesia" | "eviction" | "node-clock-forward" | "node-fast" => Cost::Memory,
+        "node-amnesia" | "node-clock-forward" | "node-fast" => Cost::Memory,
+        "eviction" => Cost::Part,
         "failover" => Cost::Resurrection,
         "split-brain" => Cost::Unity,
         "node-clock-back" | "node-slow" | "node-freeze" => Cost::Patience,
@@ -211,9 +214,10 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
         }
         Cost::Belief => only_if(!believed && !unaware),
         Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
-        Cost::Memory | Cost::Resurrection if believed => quorum,
+        Cost::Part if needs_all_keys(property) => only_if(quorum != Claim::Outside),
+        Cost::Memory | Cost::Part | Cost::Resurrection if believed => quorum,
         // These counts exist only on the server.
-        Cost::Memory | Cost::Resurrection => match property {
+        Cost::Memory | Cost::Part | Cost::Resurrection => match property {
             Property::Accesses | Property::Fencing => only_if(lasting),
             // The same clock orders the queue, and the same keys store it.
             Property::Admission | Property::Latch | Property::Fairness => Claim::Outside,
@@ -244,6 +248,14 @@ const fn believes(property: Property) -> bool {
     matches!(
         property,
         Property::Exclusion | Property::Linearizable | Property::GroundedBelief
+    )
+}
+
+/// Returns true if a property is about what the keys of a grant say together: some of them without the others are no grant.
+const fn needs_all_keys(property: Property) -> bool {
+    matches!(
+        property,
+        Property::Ownership | Property::CleanUp | Property::Truth
     )
 }
 
@@ -321,10 +333,21 @@ mod tests {
     fn a_server_that_drops_grants_is_outside_and_a_late_one_delays() {
         let careful = Promises::mutex_on_one_node().with_drift_ppm(10_000);
         let on = |nemesis, property| claim(careful, &BTreeSet::from([nemesis]), property);
-        for nemesis in ["node-amnesia", "eviction", "failover", "suspend"] {
+        for nemesis in ["node-amnesia", "failover", "suspend"] {
             assert_eq!(on(nemesis, Property::Exclusion), Claim::Outside);
             assert_eq!(on(nemesis, Property::Ownership), Claim::Holds);
         }
+        // A grant may consist of several keys, one of which is evicted.
+        let evicted = [
+            Property::Exclusion,
+            Property::Ownership,
+            Property::Truth,
+            Property::CleanUp,
+        ];
+        for property in evicted {
+            assert_eq!(on("eviction", property), Claim::Outside);
+        }
+        assert_eq!(on("eviction", Property::Progress), Claim::Holds);
         assert_eq!(on("node-freeze", Property::Exclusion), Claim::Holds);
         assert_eq!(on("node-freeze", Property::Progress), Claim::Outside);
         assert_eq!(on("node-freeze", Property::Liveness), Claim::Outside);

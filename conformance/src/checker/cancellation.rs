@@ -9,7 +9,7 @@
 //! lease later does not count: its client has long treated the answer as lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan};
+use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan, What};
 use crate::vocabulary::Topology;
 use std::time::Duration;
 
@@ -65,17 +65,34 @@ fn was_dropped(it: &Operation) -> bool {
     }
 }
 
+/// The nodes that answer clients, and from when on: all of several nodes; of a master and its replicas the master, and a replica from
+/// its promotion on.
+fn masters<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = (u8, Moment)> + 'a {
+    let always = match history.topology {
+        Topology::Nodes(nodes) => nodes,
+        Topology::Replicated { .. } => 1,
+    };
+    let begins = Moment::at(Duration::ZERO);
+    let promoted = history.iter().filter_map(|(at, what)| {
+        let What::Promoted { node } = what else {
+            return None;
+        };
+        Some((*node, at))
+    });
+    (0..always).map(move |node| (node, begins)).chain(promoted)
+}
+
 impl Facts<'_> {
     fn left(&self, it: &Operation) -> Option<Witness> {
-        let servers = 0..self.0.topology.servers();
-        let left = servers.filter_map(|node| self.left_on(node, it));
+        let left = masters(self.0).filter_map(|(node, since)| self.left_on(node, since, it));
         left.min_by_key(|left| left.at)
     }
 
-    fn left_on(&self, node: u8, it: &Operation) -> Option<Witness> {
+    /// What the call left on a node that answers clients from a moment on.
+    fn left_on(&self, node: u8, since: Moment, it: &Operation) -> Option<Witness> {
         let due = self.gone_by(node, it)?;
         let end = self.0.entries.last()?.at;
-        if end <= due.tokens {
+        if end <= due.tokens || due.tokens < since.at {
             return None; // the history ends before
         }
         let by = Moment::at(due.tokens);
@@ -88,7 +105,8 @@ impl Facts<'_> {
             Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
             None => {
                 let (tokens, queued) = (self.0.tokens(), self.0.queued());
-                let mut put = tokens.put_by(it, self.0.operations(), by);
+                let put = tokens.put_by(it, self.0.operations(), by);
+                let mut put = put.filter(|span| !self.is_held_again(span, it, by));
                 let places = || {
                     let mut places = queued.put_by(it, self.0.operations(), by);
                     let Some(places_by) = due.places else {
@@ -180,6 +198,21 @@ impl Facts<'_> {
             .collect()
     }
 
+    /// True if the owner of a reentrant lock acquired it again under the same token.
+    fn is_held_again(&self, span: &TokenSpan<'_>, it: &Operation, by: Moment) -> bool {
+        self.0.reentrant
+            && self.0.accepts(Excuse::AcquiredAgain)
+            && self.0.beliefs().iter().any(|other| {
+                let theirs = other.actor.host == it.actor.host && other.grant != it.op;
+                let mut names = self.0.tokens().of_grant(other);
+                let held_until = other.to.at.saturating_add(self.0.terms.round_trips(1));
+                theirs
+                    && other.asked < by
+                    && by.at < held_until
+                    && names.any(|its| its.node == span.node && its.token == span.token)
+            })
+    }
+
     fn is_shared(&self, belief: &Belief, it: &Operation, by: Moment) -> bool {
         self.0.reentrant
             && self.0.beliefs().iter().any(|other| {
@@ -194,7 +227,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{CANCELLED, What},
+        history::CANCELLED,
         scenario::{Fault, Lost},
     };
 
@@ -211,6 +244,62 @@ mod tests {
             op,
             error: CANCELLED.to_owned(),
         }
+    }
+
+    #[test]
+    fn a_replica_is_not_asked_before_its_promotion() {
+        let left = |promoted: Option<u64>| {
+            let mut entries = vec![
+                (1, waits(1, 0, 9)),
+                (2, stores_on(0, 0, "a", Some(30))),
+                (2, stores_on(1, 0, "a", Some(30))),
+                (3, cancelled(1)),
+                (4, frees(0)),
+            ];
+            entries.extend(promoted.map(|at| (at, What::Promoted { node: 1 })));
+            entries.push((100, What::Crash { host: 9 }));
+            let mut history = history(entries);
+            history.terms.latency = s(1);
+            history.topology = Topology::Replicated { replicas: 1 };
+            Cancellation.check(&history) != Finding::Valid
+        };
+        assert!(!left(None));
+        assert!(!left(Some(50)));
+        assert!(left(Some(5)), "it is the master");
+    }
+
+    #[test]
+    fn an_owner_that_acquires_again_keeps_the_token_of_a_cancelled_call() {
+        let left = |reentrant, released: Option<u64>| {
+            let mut entries = vec![
+                (1, waits(1, 0, 9)),
+                (2, stores(0, "a", Some(40))),
+                (3, cancelled(1)),
+                (3, tries(2, 0)),
+                (
+                    4,
+                    What::Ok {
+                        op: 2,
+                        deadline: Some(s(39)),
+                        fence: None,
+                        number: None,
+                        token: Some(crate::history::Token::of_owner("a")),
+                    },
+                ),
+            ];
+            entries.extend(
+                released
+                    .into_iter()
+                    .flat_map(|at| [(at, releases(5, 0, 2)), (at, done(5))]),
+            );
+            let mut history = history(entries);
+            (history.terms.latency, history.reentrant) = (s(1), reentrant);
+            history.push(s(100), What::Crash { host: 9 });
+            Cancellation.check(&history) != Finding::Valid
+        };
+        assert!(!left(true, None));
+        assert!(left(true, Some(4)), "it holds nothing any more");
+        assert!(left(false, None));
     }
 
     #[test]

@@ -329,17 +329,36 @@ fn ended_by_itself(history: &Reading<'_>, look: &Look<'_>) -> Duration {
     let landed = late.filter_map(|it| it.executed.filter(|&at| at <= look.at.at));
     let alive = history.longest_poll() + 2 * history.request_timeout();
     let stays = history.lease.max(alive) + history.terms.timing_tolerance();
+    let refreshed = refreshed(history, look);
     landed
         .max()
-        .map_or(look.at.at, |at| at.saturating_add(stays))
+        .map_or(look.at.at, |at| at.max(refreshed).saturating_add(stays))
 }
 
-/// True if a request stored the token after the connection had ended for its process.
+/// When a client last changed a holder while the token of a late request stood. A key that stores all holders then ends a lease
+/// later, and no release removes it with the late token in it.
+fn refreshed(history: &Reading<'_>, look: &Look<'_>) -> Duration {
+    let spans = &history.tokens().spans;
+    let late = spans
+        .iter()
+        .filter(|it| it.from < look.at && lands_late(history, it));
+    let changes = late.flat_map(|late| {
+        let there = spans.iter().filter(|it| it.node == late.node);
+        let changes = there.flat_map(|it| it.expiries.iter().map(|&(at, ..)| at));
+        changes.filter(|&at| late.stood(at))
+    });
+    changes.map(|at| at.at).max().unwrap_or_default()
+}
+
+/// True if a request stored the token, or extended it, after the connection had ended for its process.
 fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
     history.requests.iter().any(|it| {
         let session = history.session(it);
         let theirs = span.owner == Some(session.host) && span.node == session.node;
-        theirs && it.executed == Some(span.from.at) && history.fate(it) == Fate::Late
+        // What stands may have been extended by it, or, under the token of an owner, have got another level.
+        let mut changes = span.expiries.iter().map(|&(at, ..)| at.at);
+        let changed = changes.any(|at| it.executed == Some(at));
+        theirs && changed && history.fate(it) == Fate::Late
     })
 }
 
@@ -613,6 +632,62 @@ mod tests {
             !leaves(&[], 8, 20, true),
             "the place in the queue was on time"
         );
+    }
+
+    /// A request of c1 lands at 4, when its connection has ended, and stores a token until 16.
+    fn with_a_late_token(mut history: History, lost: bool) -> bool {
+        history.lease = s(12);
+        history.push(s(50), What::Crash { host: 0 });
+        history.dials(0, 0, 0, lost.then_some(2));
+        history.asks(0, 1, Some(4), (!lost).then_some(4));
+        CleanUp.check(&history) == Finding::Valid
+    }
+
+    /// Seed 6359 of a weighted semaphore: all holders are in one key, to which each acquisition gives a lease.
+    #[test]
+    fn the_key_of_a_late_token_stays_for_as_long_as_another_holder_asked() {
+        let passes = |freed, lost| {
+            let both = |first: &[(&str, u64)]| {
+                let holders = first.iter().map(|&(token, expires)| Holder {
+                    token: token.into(),
+                    expires: Some(s(expires)),
+                    ..Holder::default()
+                });
+                What::Server {
+                    node: 0,
+                    cause: Cause::Client(1),
+                    stored: holders.collect(),
+                    anonymous: 0,
+                }
+            };
+            let history = history(vec![
+                (4, stores(0, "late", Some(16))),
+                (10, both(&[("late", 16), ("b", 22)])),
+                (15, both(&[("late", 16)])),
+                (17, empties(0, Cause::Server)),
+                (17, remains(&["lock"], 0, 0)),
+                (freed, remains(&[], 0, 0)),
+            ]);
+            with_a_late_token(history, lost)
+        };
+        assert!(passes(22, true));
+        assert!(!passes(40, true));
+        assert!(!passes(22, false), "it was not late");
+    }
+
+    #[test]
+    fn a_late_request_may_extend_what_stands() {
+        let passes = |lost| {
+            let history = history(vec![
+                (0, stores(0, "a", Some(12))),
+                (4, stores(0, "a", Some(16))),
+                (6, remains(&["lock"], 0, 0)),
+                (17, remains(&[], 0, 0)),
+            ]);
+            with_a_late_token(history, lost)
+        };
+        assert!(passes(true));
+        assert!(!passes(false));
     }
 
     #[test]

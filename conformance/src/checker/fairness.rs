@@ -3,14 +3,16 @@
 //!
 //! The checker judges queue order only for locks that promise it, by the queue that the server was seen to store. A
 //! waiter loses its turn if it gave up, or if its messages did not get through all the time since it got its place.
-//! Owners that may share the lock are not judged against each other.
+//! Calls that can both be granted are not judged against each other: readers, and calls whose permits suffice for both.
 //!
 //! Without faults, a waiter has a place after some round trips, whatever the queue shows. A client that calls only then
 //! must be granted the lock later. If a fault that struck the waiter ended shortly before its call, the waiter may pause
 //! before it asks.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Excuse, Moment, Operation, Outcome, Reading, What};
+use crate::history::{
+    Call, Excuse, Kind, Mode, Moment, Operation, Outcome, Reading, Request, TokenSpan, What,
+};
 use crate::scenario::Fault;
 use std::time::Duration;
 
@@ -56,8 +58,9 @@ impl Checker for Fairness {
                 // Grants must be in order, but their replies may overtake each other.
                 let known = winner.it.ended.at + history.terms.round_trips(1);
                 let (host, since) = (first.it.actor.host, first.it.asked.at);
-                let exclusive = [first, winner].iter().any(|it| is_exclusive(it.it));
-                exclusive && known < first.it.ended.at && fault_intervals.heard(host, since, known)
+                exclude_each_other(history, first.it, winner.it)
+                    && known < first.it.ended.at
+                    && fault_intervals.heard(host, since, known)
             })?;
             Some((first, winner))
         });
@@ -81,6 +84,16 @@ impl Checker for Fairness {
     }
 }
 
+/// True if two calls cannot both be granted: one of them is exclusive, or they want more permits than there are.
+fn exclude_each_other(history: &Reading<'_>, one: &Operation, other: &Operation) -> bool {
+    let permits = |it: &Operation| it.call.mode().map_or(0, Mode::permits);
+    let too_many = match history.kind {
+        Kind::Semaphore(count) => permits(one).saturating_add(permits(other)) > count,
+        Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => false,
+    };
+    too_many || is_exclusive(one) || is_exclusive(other)
+}
+
 fn is_exclusive(it: &Operation) -> bool {
     it.call.mode().is_some_and(|mode| mode.is_exclusive())
 }
@@ -89,7 +102,10 @@ fn is_exclusive(it: &Operation) -> bool {
 /// waiter. If the lock prefers writers, the waiter is a writer and the other client a reader.
 fn passed_by(history: &Reading<'_>) -> Option<Witness> {
     let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);
-    let waits = |it: &&Operation| matches!(it.call, Call::Acquire { .. }) && is_exclusive(it);
+    let is_semaphore = matches!(history.kind, Kind::Semaphore(_));
+    let waits = |it: &&Operation| {
+        matches!(it.call, Call::Acquire { .. }) && (is_semaphore || is_exclusive(it))
+    };
     let operations = history.operations().iter();
     let (first, winner) = operations.clone().filter(waits).find_map(|first| {
         let (host, since) = (first.actor.host, first.asked.at);
@@ -99,6 +115,7 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
             let known = it.ended.at.saturating_add(history.terms.round_trips(1));
             let makes_way = match history.terms.prefers_writers {
                 true => !is_exclusive(it) && is_in_front(history, first, known),
+                false if is_semaphore => exclude_each_other(history, first, it),
                 false => is_exclusive(it),
             };
             won && makes_way
@@ -146,7 +163,8 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
                 && span.from < it.landed()
         });
         let only = askers.next().filter(|_| askers.next().is_none());
-        let only = only.filter(|it| span.from < it.ended);
+        let only =
+            only.filter(|it| span.from < it.ended && !is_of_an_earlier_call(history, span, it));
         // The first place of a waiter counts: the waiter may have had to ask again.
         let Some(it) = only else { continue };
         let since = span.from;
@@ -159,6 +177,16 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
         }
     }
     placed
+}
+
+/// True if requests put the token there that were all sent before the call began.
+fn is_of_an_earlier_call(history: &Reading<'_>, span: &TokenSpan<'_>, it: &Operation) -> bool {
+    let theirs = history.requests_of(it.actor.host).filter(|request| {
+        let node = history.session(request).node;
+        node == span.node && request.executed == Some(span.from.at)
+    });
+    let mut sent = theirs.map(Request::sent_at).peekable();
+    sent.peek().is_some() && sent.all(|sent| sent < it.asked)
 }
 
 /// True if the clock of a process ran slower than the lock tolerates at some time from `from` to `to`, so its place may have
@@ -240,6 +268,38 @@ mod tests {
     }
 
     #[test]
+    fn waiters_for_more_permits_than_there_are_are_granted_in_turn() {
+        let wants = |op, host, permits| What::Invoke {
+            op,
+            actor: crate::history::Actor::on(host),
+            call: Call::Acquire {
+                mode: Mode::Permits(permits),
+                wait: s(60),
+            },
+        };
+        let overtakes = |permits, count, queued: bool| {
+            let mut entries = vec![(1, wants(1, 0, permits))];
+            if queued {
+                let places = [(2, queue(0, &["a"])), (3, wants(2, 1, permits))];
+                entries.extend(places);
+                entries.push((4, queue(1, &["a", "b"])));
+            } else {
+                entries.push((20, wants(2, 1, permits)));
+            }
+            entries.extend([(21, granted(2, Some(30))), (50, granted(1, Some(60)))]);
+            let mut history = history(entries);
+            (history.terms.fair, history.terms.latency) = (true, s(1));
+            history.kind = Kind::Semaphore(count);
+            Fairness.check(&history).witness().is_some()
+        };
+        for queued in [true, false] {
+            assert!(overtakes(1, 1, queued));
+            assert!(overtakes(2, 3, queued));
+            assert!(!overtakes(1, 2, queued), "both can be granted");
+        }
+    }
+
+    #[test]
     fn a_waiter_that_gave_up_or_slept_has_lost_its_turn() {
         let one = || (9, granted(1, Some(30)));
         assert_eq!(both_wait(vec![(8, refused(2)), one()]), Finding::Valid);
@@ -262,7 +322,7 @@ mod tests {
             op: 3,
             actor: crate::history::Actor { host: 0, task: 1 },
             call: Call::Acquire {
-                mode: crate::history::Mode::Exclusive,
+                mode: Mode::Exclusive,
                 wait: s(60),
             },
         };
@@ -283,12 +343,36 @@ mod tests {
         assert_eq!(check(late), Finding::Valid);
     }
 
+    /// Seed of `fenced-fair` under `delay`: a request of an earlier call of the process lands during the next call.
+    #[test]
+    fn a_place_of_a_request_that_was_sent_before_the_call_is_not_its_own() {
+        let overtaken = |sent| {
+            let mut history = history(vec![
+                (0, tries(9, 0)),
+                (1, refused(9)),
+                (3, waits(1, 0, 60)),
+                (4, waits(2, 1, 60)),
+                (6, queue(1, &["b"])),
+                (8, queue(0, &["b", "a"])),
+                (9, granted(1, Some(20))),
+                (19, granted(2, Some(30))),
+            ]);
+            history.terms.fair = true;
+            history.terms.latency = s(1);
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(8), Some(8));
+            Fairness.check(&history).witness().is_some()
+        };
+        assert!(overtaken(7));
+        assert!(!overtaken(0));
+    }
+
     fn reads(op: u32, host: u8) -> What {
         What::Invoke {
             op,
             actor: crate::history::Actor { host, task: 0 },
             call: Call::Acquire {
-                mode: crate::history::Mode::Shared,
+                mode: Mode::Shared,
                 wait: s(60),
             },
         }

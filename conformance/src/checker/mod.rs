@@ -19,6 +19,7 @@ mod no_panics;
 mod ownership;
 mod progress;
 mod renewal;
+mod room;
 mod timeouts;
 mod truth;
 mod wakeup;
@@ -328,8 +329,8 @@ impl Property {
                  that waits"
             }
             Self::Fairness => {
-                "the waiter that was queued first, and stayed there, is granted first; where writers are \
-                 preferred, readers that ask later wait for a waiting writer"
+                "the waiter that was queued first, and stayed there, is granted first, unless both can be granted; \
+                 where writers are preferred, readers that ask later wait for a waiting writer"
             }
             Self::WakeUp => {
                 "a free lock does not stay free while a running, reachable client waits for it"
@@ -351,8 +352,8 @@ impl Property {
                  left; an acquisition removes the remains of grants that are over"
             }
             Self::Truth => {
-                "a result (granted, released, lost, contended) never claims more than the servers did; no TTL is \
-                 longer than the lease"
+                "a result (granted, released, lost, contended) never claims more than the servers did: a call is refused \
+                 for a grant that leaves it no room; no TTL is longer than the lease"
             }
             Self::GroundedBelief => {
                 "while a holder believes that it holds the lock, the server stores its token, unexpired"

@@ -1,8 +1,10 @@
 //! P6, deadlock freedom: the lock of a dead holder is free after its lease at most, and another client can acquire it.
 //!
 //! Every run ends with the death of all clients. Then a probe on a healthy connection asks for the lock, and waits for
-//! one and a half leases. On the double, the checker also looks at stored keys: a dead client must not leave a key that
-//! lasts longer than the lease, and no other client may extend such a key.
+//! one and a half leases. If a semaphore grants one permit for each call, the probe waits until all leases are over, and
+//! then acquires the permits one after the other: all of them are held at the same time. On the double, the checker also
+//! looks at stored keys: a dead client must not leave a key that lasts longer than the lease, and no other client may
+//! extend such a key.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -81,6 +83,11 @@ fn left_behind(history: &Reading<'_>) -> Option<Witness> {
         Topology::Nodes(nodes) => usize::from(nodes.saturating_sub(1) / 2),
         Topology::Replicated { .. } => 0,
     };
+    // A replica answers no clients until it is promoted.
+    let mut masters: BTreeSet<u8> = match history.topology {
+        Topology::Nodes(nodes) => (0..nodes).collect(),
+        Topology::Replicated { .. } => BTreeSet::from([0]),
+    };
     // Per node: the stored holders, each with the client process that stored it.
     let mut kept: BTreeMap<u8, Vec<(&Holder, u8)>> = BTreeMap::new();
     for (at, what) in history.iter() {
@@ -117,14 +124,18 @@ fn left_behind(history: &Reading<'_>) -> Option<Witness> {
                 let now = stored.iter().filter_map(|it| Some((it, owner(it)?)));
                 kept.insert(*node, now.collect());
             }
+            What::Promoted { node } => {
+                masters.insert(*node);
+            }
             What::Strikes {
                 fault: Fault::NodeDrift { .. },
             } => longest = longest.max(history.lease.mul_f64(1.0 + DRIFT)),
             _ => continue,
         }
         let of_the_dead = kept
-            .values()
-            .flatten()
+            .iter()
+            .filter(|(node, _)| masters.contains(node))
+            .flat_map(|(_, holders)| holders)
             .filter(|(_, owner)| dead.contains(owner));
         let outlives =
             |&(stored, owner): &(&Holder, u8)| outlives(stored, owner, at, longest, history.lease);
@@ -221,6 +232,23 @@ mod tests {
             (1, granted(1, Some(9))),
             (2, What::Crash { host: 0 }),
         ]
+    }
+
+    #[test]
+    fn a_replica_may_keep_a_token_for_longer_until_it_is_promoted() {
+        let kept = |promoted: bool| {
+            let mut entries = died_holding(Some(10));
+            entries.insert(2, (1, stores_on(1, 0, "a", Some(19))));
+            if promoted {
+                entries.push((3, What::Promoted { node: 1 }));
+            }
+            entries.push((4, stores_on(1, 0, "a", Some(18))));
+            let mut history = with_probe(entries, granted(PROBE_OP, Some(39)));
+            history.topology = Topology::Replicated { replicas: 1 };
+            Progress.check(&history).witness().is_some()
+        };
+        assert!(!kept(false));
+        assert!(kept(true));
     }
 
     #[test]

@@ -461,10 +461,14 @@ impl Facts<'_> {
                 });
                 let under_one_name = self.0.reentrant && self.0.accepts(Excuse::AcquiredAgain);
                 let (at, _) = extended.find(|&(at, node)| {
-                    // An acquisition under the same token extends it too, even if its reply never reached the client.
+                    // An acquisition under the same token, or an extension of another grant, extends it too, even if its reply never
+                    // reached the client.
                     let unheard = under_one_name
                         && self.0.operations().iter().any(|it| {
-                            let theirs = it.actor == belief.actor && it.call.acquires();
+                            let renews =
+                                matches!(it.call, Call::Renew { grant } if grant != belief.grant);
+                            let extends = it.call.acquires() || renews;
+                            let theirs = it.actor == belief.actor && extends;
                             theirs && it.asked <= at && at < it.landed()
                         });
                     let again = self.0.beliefs().iter().any(|other| {
@@ -499,6 +503,37 @@ mod tests {
         (history.terms.renews, history.terms.signals) = (renews, true);
         let finding = Renewal.check(&history);
         finding.witness().map(|witness| witness.message.clone())
+    }
+
+    /// An owner gives one of two grants back. A request to extend the other one is late.
+    #[test]
+    fn an_extension_of_another_grant_of_the_owner_may_arrive_after_its_deadline() {
+        let extended = |renewed: u32, sent, reentrant| {
+            let lost = What::Fail {
+                op: 4,
+                why: Refusal::Lost,
+            };
+            let mut history = history(vec![
+                (2, tries(1, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, granted(1, Some(11))),
+                (4, tries(2, 0)),
+                (4, granted(2, Some(11))),
+                (5, releases(3, 0, 1)),
+                (5, done(3)),
+                (sent, renews(4, 0, renewed)),
+                (12, stores(0, "a", Some(22))),
+                (13, lost),
+            ]);
+            history.reentrant = reentrant;
+            let finding = Renewal.check(&history);
+            finding
+                .witness()
+                .is_some_and(|it| it.message.contains("gave back"))
+        };
+        assert!(!extended(2, 10, true));
+        assert!(extended(1, 10, true), "the grant that it gave back");
+        assert!(extended(2, 10, false), "a token of the grant");
     }
 
     fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {

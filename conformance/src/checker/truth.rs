@@ -4,12 +4,13 @@
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
-//! * "Contended" only if another grant stood, others were queued, or the lock was reserved, at some instant of the call,
-//!   or another task of the process had the lock or asked for it. Of several nodes: unless
-//!   one majority answered all the time and stored at most what this call put there.
+//! * "Contended" only if another grant stood that leaves no room for this one (of readers a writer's, or one of the same
+//!   process; of a semaphore too many permits), others were queued, or the lock was reserved, at some instant of the call,
+//!   or another task of the process had the lock or asked for it. Of several nodes: unless one majority answered all the
+//!   time and stored at most what this call put there.
 //! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
-use super::{Checker, Finding, Property, Witness, in_process, seconds};
+use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::{
     history::{
         Belief, Call, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId, Operation,
@@ -335,6 +336,10 @@ impl Facts<'_> {
     /// Returns true if servers counted a holder at some instant of the call that this call alone did not count. What a
     /// process counts may be of another call of it that is `beside` this one.
     fn counted_others(&self, it: &Operation, beside: bool) -> bool {
+        let room = match self.0.kind {
+            Kind::Semaphore(permits) => permits.saturating_sub(room::permits_of(it)),
+            Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => 0,
+        };
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
         let mut meanwhile = false;
         for (at, what) in self.0.iter().take_while(|&(at, _)| at < it.ended) {
@@ -350,10 +355,10 @@ impl Facts<'_> {
             if at < it.asked {
                 before.insert(node, anonymous);
             } else {
-                meanwhile |= (beside || cause != Client(it.actor.host)) && anonymous > 0;
+                meanwhile |= (beside || cause != Client(it.actor.host)) && anonymous > room;
             }
         }
-        meanwhile || before.values().any(|&count| count > 0)
+        meanwhile || before.values().any(|&count| count > room)
     }
 
     /// Returns true if a request of the process gave the grant another end during the call, as the release of one does
@@ -469,8 +474,9 @@ impl Facts<'_> {
         // A waiter stores its own place in a queue. A reservation is made by a release, also of the same process, and for
         // another call than the one that is refused.
         let reserved = |span: &TokenSpan<'_>| span.stood_within(it.asked, it.ended);
-        let mut tokens = self.0.tokens().spans.iter();
-        tokens.any(|span| anothers(span) && !self.was_left_behind(span, it.asked.at))
+        let counts =
+            |span: &TokenSpan<'_>| anothers(span) && !self.was_left_behind(span, it.asked.at);
+        room::is_taken(self.0, it, &counts)
             || self.0.queued().spans.iter().any(anothers)
             || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)

@@ -168,13 +168,40 @@ impl History {
                 | What::Server { .. } => {}
             }
         }
+        let end = self.entries.len().checked_sub(1);
+        let end = end.map_or(Moment::NEVER, |last| self.moment(last));
         for (_, index, until) in open {
-            (beliefs[index].to, beliefs[index].end) = (Moment::at(until), End::Open);
+            // Nothing is known of what happened after the end of the history.
+            let to = if until == Duration::MAX {
+                end
+            } else {
+                Moment::at(until)
+            };
+            (beliefs[index].to, beliefs[index].end) = (to, End::Open);
         }
         // A grant whose deadline had passed when it was reported has an empty belief: `to` must not be before `from`.
         for belief in &mut beliefs {
             belief.to = belief.to.max(belief.from);
         }
         beliefs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    #[test]
+    fn without_a_deadline_a_belief_in_a_renewed_lease_ends_with_the_history() {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, granted(1, None)),
+            (30, stores(0, "a", Some(40))),
+        ]);
+        let end = |history: &History| (history.beliefs()[0].to.at, history.beliefs()[0].end);
+        assert_eq!(end(&history), (s(11), End::Deadline));
+        history.terms.renews = true;
+        assert_eq!(end(&history), (s(30), End::Open));
     }
 }

@@ -4,7 +4,7 @@
 //! much smaller: fewer faults, fewer clients, fewer events, weaker faults, round numbers. All draws of a run
 //! are named by their purpose, so dropping one event leaves the rest of the run as it was.
 
-use super::{Event, Happening, Scenario, Schedule, Topology, chance};
+use super::{Event, Happening, Scenario, Schedule, chance};
 use crate::vocabulary::OpId;
 use std::collections::BTreeMap;
 
@@ -163,7 +163,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
-    /// Moves the faults of one node to another, and reduces the number of nodes.
+    /// Moves the faults of one node to another. The number of nodes stays: it is a part of the lock.
     fn merge_nodes(&mut self) {
         let count = self.best.topology.servers();
         for node in (1..count).rev() {
@@ -177,25 +177,6 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
                 if self.offer_events(events) {
                     break;
                 }
-            }
-        }
-        // A lock on several nodes keeps several nodes.
-        for nodes in count.min(2)..count {
-            let candidate = Scenario {
-                topology: match self.best.topology {
-                    Topology::Nodes(_) => Topology::Nodes(nodes),
-                    Topology::Replicated { .. } => Topology::Replicated { replicas: nodes },
-                },
-                ..self.best.clone()
-            };
-            let is_there = |event: &Event| match event.happening {
-                Happening::Fault { fault, .. } => fault
-                    .node()
-                    .is_none_or(|node| node < candidate.topology.servers()),
-                Happening::Op { .. } => true,
-            };
-            if candidate.events.iter().all(is_there) && self.offer(candidate.clone()) {
-                break;
             }
         }
     }

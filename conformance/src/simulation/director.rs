@@ -220,11 +220,18 @@ impl World {
         })
     }
 
-    /// Acquires all permits of a semaphore whose calls take one permit each. Each is kept.
+    /// Acquires all permits of a semaphore whose calls take one permit each, when the leases of all crashed holders are over.
+    /// Each is kept, so each later call waits for a part of the lease only: all of them are held at the same time.
     async fn probe_one_by_one(self: &Arc<Self>, permits: u32, wait_ms: u64) {
         let mode = Mode::Permits(1);
+        let count = permits.min(PROBES_MAX);
+        let later = self.scenario.lease() / (2 * count.max(1));
+        let later = u64::try_from(later.as_millis()).unwrap_or(u64::MAX);
+        let over = self.recorder.now() + Duration::from_millis(wait_ms);
+        self.recorder.sleep_until(over).await;
         let mut kept = Vec::new();
-        for nth in 0..permits.min(PROBES_MAX) {
+        for nth in 0..count {
+            let wait_ms = if nth == 0 { wait_ms } else { later };
             let mut player = self.prober();
             player
                 .perform(FIRST_PROBE_OP + nth, Op::Acquire { mode, wait_ms })

@@ -33,6 +33,10 @@ use tokio::{
 /// A subject takes time, randomness, tasks and connections from its host. Time from `Instant::now` and tasks
 /// from `tokio::spawn` are outside of the scenario's control, except in the plain form of a lock: see
 /// [`Plain`](crate::subject::Plain).
+///
+/// Its connections use database 0, or the database of the URL of a running server. The channel of the keyspace events of a key is
+/// `__keyspace@0__:` and the key. [`listen`](Self::listen) hears one channel, by SUBSCRIBE. A lock that needs PSUBSCRIBE,
+/// SSUBSCRIBE or client tracking is played in its plain form.
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
@@ -244,7 +248,8 @@ impl Host {
         1 + self.0.incarnation
     }
 
-    /// Returns the number of servers.
+    /// Returns the number of servers to which the process connects: 1 for a master with replicas. A lock on several nodes, as
+    /// Redlock, takes the number of its servers from here.
     #[must_use]
     pub fn nodes(&self) -> u8 {
         match &self.0.ground {

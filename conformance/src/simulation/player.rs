@@ -195,10 +195,15 @@ impl Player {
         if !self.grants.is_empty() && !self.world.promises.reentrant {
             return;
         }
+        let opened = self.opened().await;
         self.invoke(op, call);
+        let lock = match opened {
+            Ok(lock) => lock,
+            Err(refusal) => return self.failed(op, Err(refusal.into())),
+        };
         let asked = self.host.now();
         let mut lease_end = asked + self.shortest_lease();
-        let attempt = self.attempt(op, call, &mut lease_end);
+        let attempt = self.attempt(&*lock, op, call, &mut lease_end);
         match give_up(polls, attempt).await {
             Ok(Some(grant)) => self.take(op, grant, lease_end),
             Ok(None) => self.failed(op, Ok(call.refusal())),
@@ -243,9 +248,14 @@ impl Player {
     }
 
     /// Makes one acquisition; if the subject does not wait by itself, repeats `try`.
-    async fn attempt(&self, op: OpId, call: Call, lease_end: &mut Duration) -> Granted {
+    async fn attempt(
+        &self,
+        lock: &dyn AnyLock,
+        op: OpId,
+        call: Call,
+        lease_end: &mut Duration,
+    ) -> Granted {
         let (lease, shortest) = (self.world.scenario.lease(), self.shortest_lease());
-        let lock = self.opened().await?;
         let Call::Acquire { mode, wait } = call else {
             return lock.try_mode(call.mode().unwrap_or_default()).await;
         };
@@ -274,8 +284,9 @@ impl Player {
         Ok(None)
     }
 
-    /// Returns the lock object. If it cannot be opened, the lock is definitely not acquired.
-    async fn opened(&self) -> Result<&Arc<dyn AnyLock>, Refusal> {
+    /// Returns the lock object. The first call of a process begins when the object is there. If it cannot be opened, the lock is
+    /// definitely not acquired.
+    async fn opened(&self) -> Result<Arc<dyn AnyLock>, Refusal> {
         let (key, lease) = (
             self.world.network.servers.key(),
             self.world.scenario.lease(),
@@ -287,7 +298,7 @@ impl Player {
             Refusal::Other
         })?;
         let own = || async { shared.of_task().unwrap_or_else(|| Arc::clone(shared)) };
-        Ok(self.own.get_or_init(own).await)
+        Ok(Arc::clone(self.own.get_or_init(own).await))
     }
 
     async fn renew(&self, op: OpId, polls: u32) {
@@ -383,9 +394,10 @@ impl Player {
 
     /// Makes a call without a grant, on a counter or a latch.
     async fn ask(&self, op: OpId, call: Call) {
+        let opened = self.opened().await;
         self.invoke(op, call);
         let asked = async {
-            let lock = self.opened().await?;
+            let lock = opened?;
             if let Call::Await { wait } = call {
                 lock.await_zero(wait).await.map(Counted::from)
             } else if call == Call::SetUp {

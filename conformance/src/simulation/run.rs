@@ -140,9 +140,7 @@ fn wall_clock(virtual_time: bool) -> Duration {
 /// Returns the promises of the lock, and the delays of the scenario without faults.
 fn terms(promises: Promises, scenario: &Scenario) -> Terms {
     let part = |share: u32| scenario.lease() / share.max(1);
-    let wake = promises
-        .wake_share
-        .map(|share| part(share).min(promises.poll.unwrap_or(Duration::MAX)));
+    let wake = promises.wake_share.map(part);
     let by_itself = || {
         promises
             .waits

@@ -74,6 +74,8 @@ pub(crate) enum Step<'a> {
     Panicked(u8, &'a str),
     /// No task is ready before the next timer. The function counts the tasks of client processes.
     Still(&'a dyn Fn() -> usize),
+    /// Only tasks of processes that are stopped are ready before the next timer.
+    Stopped,
 }
 
 /// Number of steps within one millisecond of true time after which a run counts as endless. The total has no bound: a lock may poll
@@ -458,6 +460,8 @@ impl Scheduler {
                 Next::Idle => {
                     if self.queue.ready.is_empty() {
                         on_step(Step::Still(&|| self.clients()));
+                    } else {
+                        on_step(Step::Stopped);
                     }
                     return Rest::Still;
                 }

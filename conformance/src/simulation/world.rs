@@ -133,7 +133,8 @@ impl World {
                 self.look_at_replicas(node);
             }
             Step::Polled(TaskOwner::Director) => {}
-            Step::Still(clients) => self.look_at_remains(clients),
+            Step::Still(clients) => self.look_at_remains(Some(clients)),
+            Step::Stopped => self.look_at_remains(None),
             Step::Panicked(host, message) => {
                 held(&self.alive).remove(&host);
                 held(&self.watches).retain(|watch| watch.host != host);
@@ -230,16 +231,17 @@ impl World {
         }
     }
 
-    /// Records the remains when no actor has operations left and no message is in flight. While a message is in flight, records
-    /// only that keys are gone.
-    fn look_at_remains(&self, clients: &dyn Fn() -> usize) {
+    /// Records the remains when no actor has operations left and no message is in flight. While a message is in flight, or a
+    /// process is stopped that would go on (then `clients` is `None`), records only that keys are gone.
+    fn look_at_remains(&self, clients: Option<&dyn Fn() -> usize>) {
         let servers = &self.network.servers;
         let done = held(&self.busy).is_empty() && !held(&self.alive).is_empty();
         if !done || !servers.observes() {
             return;
         }
         let mut last = held(&self.remains);
-        let remains = if self.network.is_still() {
+        let clients = clients.filter(|_| self.network.is_still());
+        let remains = if let Some(clients) = clients {
             self.remains(clients)
         } else {
             let Some(What::Remains {

@@ -57,6 +57,10 @@ pub trait Subject: Send + Sync + 'static {
     fn promises(&self) -> Promises;
 
     /// Makes the lock object of a client process for a key.
+    ///
+    /// The suite calls this before the first operation of a process, on the scenario's time: faults strike its requests too. The
+    /// operation begins when this has returned. After an error the operation counts as refused ([`Refusal::Other`]), and the next
+    /// operation of the process calls this again.
     fn open(
         &self,
         host: &Host,
@@ -66,13 +70,16 @@ pub trait Subject: Send + Sync + 'static {
 
     /// Makes the lock object of one task from that of its process, for locks whose owner is a handle that tasks do not share.
     /// By default all tasks of a process share its lock object.
+    ///
+    /// The suite takes each task as an owner. So a reentrant lock makes an object with an owner of its own here, and
+    /// [`token`](Self::token) names this owner with [`Token::of_owner`].
     fn of_task(&self, lock: &Self::Lock) -> Option<Self::Lock> {
         let _ = lock;
         None
     }
 
     /// Acquires the lock if it is free; `None` if another client holds it. A grant whose deadline is over when the reply arrives
-    /// must not be returned.
+    /// must not be returned: the result is then the error [`Refusal::Lost`], or `None`.
     fn try_lock(
         &self,
         lock: &Self::Lock,
@@ -110,12 +117,20 @@ pub trait Subject: Send + Sync + 'static {
 
     /// Time until which the holder may rely on the grant, on the clock of its [`Host`]. Without it a grant counts for one lease
     /// from before the request.
+    ///
+    /// While the process has the grant, the suite calls this method after each step of the process, with
+    /// [`check(..).threads()`](Threads) every two milliseconds. So it sees extensions in the background too. The method must
+    /// return at once.
     fn deadline(&self, grant: &Self::Grant) -> Option<Duration> {
         let _ = grant;
         None
     }
 
     /// Acquires a lock with several modes if it is free; the suite calls this.
+    ///
+    /// By default it calls [`try_lock`](Self::try_lock) for [`Mode::Exclusive`], and refuses every other mode with
+    /// [`NotOffered`]. A semaphore that grants one permit at a time implements this method: it grants [`Mode::Permits(1)`](Mode),
+    /// and returns [`NotOffered`] for more permits.
     fn try_mode(
         &self,
         lock: &Self::Lock,
@@ -130,7 +145,9 @@ pub trait Subject: Send + Sync + 'static {
         }
     }
 
-    /// Acquires a lock with several modes, waiting for it; the suite calls this.
+    /// Acquires a lock with several modes, waiting for it; the suite calls this. By default it calls
+    /// [`lock_timeout`](Self::lock_timeout) for [`Mode::Exclusive`]. For every other mode the suite repeats
+    /// [`try_mode`](Self::try_mode).
     fn lock_mode(
         &self,
         lock: &Self::Lock,

@@ -135,6 +135,9 @@ impl Promises {
     }
 
     /// Sets the servers that the lock runs on.
+    ///
+    /// Of several nodes the suite takes a majority as the quorum (P7, P19, P20). A lock cannot declare a stricter quorum. If a
+    /// majority of the nodes has refused, the lock returns `Ok(None)`, even if another node failed with an error.
     #[must_use]
     pub const fn on(mut self, topology: Topology) -> Self {
         self.topology = topology;
@@ -163,7 +166,8 @@ impl Promises {
         self
     }
 
-    /// Claims that a failover to a replica loses no grant.
+    /// Claims that a failover to a replica loses no grant. The claim is about grants only: the failover may lose a release that
+    /// the old master executed. The released token may then come back, and stays until its lease ends.
     #[must_use]
     pub const fn surviving_failover(mut self) -> Self {
         self.survives_failover = true;
@@ -199,7 +203,7 @@ impl Promises {
     }
 
     /// Promises that a waiter waits no longer than the caller asks. With a `wake_share` it also acquires a
-    /// free lock within this part of a lease.
+    /// free lock within this part of a lease; [`polling`](Self::polling) does not change this bound.
     #[must_use]
     pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
         (self.waits, self.wake_share) = (true, wake_share);
@@ -229,6 +233,9 @@ impl Promises {
 
     /// Promises that a grant that is released early keeps other clients out for this part of a lease, counted from its
     /// acquisition; also if the guard is dropped, or the release is cancelled or repeated.
+    ///
+    /// Until then the servers go on storing the token of the released grant, and `Subject::observe` goes on returning it as a
+    /// holder (P20). A marker with another token counts as another holder.
     #[must_use]
     pub const fn holding(mut self, hold_share: u32) -> Self {
         self.hold_share = Some(hold_share);
@@ -293,7 +300,8 @@ impl Promises {
     }
 
     /// Says how long a waiter pauses at most before it asks again. Where a lock does not say it and waits by itself, a second
-    /// counts, or an eighth of the lease if that is longer.
+    /// counts, or an eighth of the lease if that is longer. This is the length of a pause only: the time within which a waiter
+    /// acquires a free lock is the `wake_share` of [`waiting`](Self::waiting).
     #[must_use]
     pub const fn polling(mut self, longest: Duration) -> Self {
         self.poll = Some(longest);

@@ -209,3 +209,50 @@ fn readers_end_by_themselves() {
     is_cleared(Readers::SortedSet);
     is_convicted(Readers::Number, Property::Progress);
 }
+
+/// A lock whose readers exclude each other too.
+struct OneReader;
+
+impl Subject for OneReader {
+    opens_a_handle!((String, Mode));
+
+    fn name(&self) -> &'static str {
+        "readers-exclude-each-other"
+    }
+
+    fn promises(&self) -> Promises {
+        Readers::SortedSet.promises()
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<(String, Mode)>, BoxError> {
+        self.try_mode(lock, Mode::Exclusive).await
+    }
+
+    async fn try_mode(
+        &self,
+        lock: &Handle,
+        mode: Mode,
+    ) -> Result<Option<(String, Mode)>, BoxError> {
+        let (token, readers) = (lock.host.random_token(), lock.beside("readers"));
+        let full = "if redis.call('zcard', KEYS[2]) > 0 then return 0 end ";
+        let enter = Readers::SortedSet
+            .enter(mode)
+            .replacen(CLEAN, &format!("{CLEAN} {full}"), 1);
+        let args = [&*token, &lock.lease_ms()];
+        let taken: bool = lock.eval(&enter, &[&lock.key, &readers], &args).await?;
+        Ok(taken.then_some((token, mode)))
+    }
+
+    async fn release(&self, lock: &Handle, grant: (String, Mode)) -> Result<bool, BoxError> {
+        Readers::SortedSet.release(lock, grant).await
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Readers::SortedSet.observe(view, key)
+    }
+}
+
+#[test]
+fn readers_that_exclude_each_other_are_convicted() {
+    is_convicted(OneReader, Property::Truth);
+}

@@ -260,3 +260,44 @@ fn an_attempt_that_fails_is_not_counted() {
 fn a_permit_of_a_dead_process_comes_back() {
     is_convicted(Tokens, Property::Progress);
 }
+
+/// A semaphore that grants one permit less than it has, in one script.
+struct OneTooFew;
+
+impl Subject for OneTooFew {
+    opens_a_handle!(Token);
+
+    fn name(&self) -> &'static str {
+        "one-permit-too-few"
+    }
+
+    fn promises(&self) -> Promises {
+        promises()
+    }
+
+    async fn try_lock(&self, _: &Handle) -> Result<Option<Token>, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn try_mode(&self, lock: &Handle, mode: Mode) -> Result<Option<Token>, BoxError> {
+        one_permit(mode)?;
+        let token = lock.host.random_token();
+        let args = [&*(PERMITS - 1).to_string(), &token, &lock.lease_ms()];
+        let taken: bool = lock.eval(TAKE, &[&lock.key], &args).await?;
+        Ok(taken.then_some(Token(token)))
+    }
+
+    async fn release(&self, lock: &Handle, token: Token) -> Result<bool, BoxError> {
+        SortedSet::Script.release(lock, token).await
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::sorted_set(view, key)
+    }
+}
+
+#[test]
+fn a_semaphore_that_grants_one_permit_too_few_is_convicted() {
+    is_convicted(OneTooFew, Property::Progress);
+    is_convicted(OneTooFew, Property::Truth);
+}

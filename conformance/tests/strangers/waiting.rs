@@ -8,7 +8,7 @@ use crate::{
 };
 use redis::RedisResult;
 use redouble_conformance::{
-    BoxError, Promises, Subject, backend::View, checker::Property, subject::Observed,
+    BoxError, Host, Promises, Subject, backend::View, checker::Property, subject::Observed,
 };
 use std::time::Duration;
 
@@ -227,4 +227,43 @@ fn a_wait_ends_in_time_and_not_before() {
 fn a_waiter_that_gives_up_leaves_its_own_place() {
     is_cleared(Queue(Leaving::OwnPlace));
     is_convicted(Queue(Leaving::TheHead), Property::Fairness);
+}
+
+/// The same lock, whose `open` first sends a request. A waiter asks for the last time at the end of its wait.
+struct AsksInOpen;
+
+impl Subject for AsksInOpen {
+    type Lock = Handle;
+    type Grant = Token;
+
+    fn name(&self) -> &'static str {
+        "asks-in-open"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().untidy().waiting(None)
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        let lock = Handle::open(host, key, lease).await?;
+        let _: String = lock.ask(&["PING"]).await?;
+        Ok(lock)
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Token>, BoxError> {
+        Waiter(Wait::BackOff).try_lock(lock).await
+    }
+
+    async fn lock_timeout(&self, lock: &Handle, wait: Duration) -> Result<Option<Token>, BoxError> {
+        Waiter(Wait::BackOff).lock_timeout(lock, wait).await
+    }
+
+    async fn release(&self, lock: &Handle, token: Token) -> Result<bool, BoxError> {
+        Waiter(Wait::BackOff).release(lock, token).await
+    }
+}
+
+#[test]
+fn a_waiter_whose_open_sends_a_request_is_cleared() {
+    is_cleared(AsksInOpen);
 }

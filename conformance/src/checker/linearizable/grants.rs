@@ -265,10 +265,13 @@ fn ends_of_leases(
     // Calls by which a holder let go of its grant.
     let mut lets_go: BTreeMap<OpId, (Moment, OpId)> = BTreeMap::new();
     let mut lost: BTreeMap<OpId, Moment> = BTreeMap::new();
+    // Grants that are held, with their holders.
+    let mut held: BTreeMap<OpId, Actor> = BTreeMap::new();
     for (at, what) in history.iter() {
         match *what {
             What::Invoke { op, call, .. } => {
                 if let Some(grant) = call.gives_back() {
+                    held.remove(&grant);
                     lets_go.entry(grant).or_insert((at, op));
                 }
             }
@@ -282,8 +285,15 @@ fn ends_of_leases(
                     let until = deadline.map_or(asked[&op].at + lasts, |_| Duration::ZERO);
                     lengthen(&mut leases, grant, until, deadline)
                 }
-                Some((.., call)) if call.acquires() => {
-                    lengthen(&mut leases, op, asked[&op].at + lasts, deadline)
+                Some(&(_, actor, call)) if call.acquires() => {
+                    // An owner that enters again need not extend its lease: a subject with deadlines names the rest of it.
+                    let again = history.reentrant && held.values().any(|it| *it == actor);
+                    let until = match (again, deadline) {
+                        (true, Some(_)) => Duration::ZERO,
+                        (true, None) | (false, _) => asked[&op].at + lasts,
+                    };
+                    held.insert(op, actor);
+                    lengthen(&mut leases, op, until, deadline)
                 }
                 Some(&(.., Call::Release { grant })) => {
                     lets_go.remove(&grant);

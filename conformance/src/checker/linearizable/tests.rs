@@ -542,3 +542,23 @@ fn a_semaphore_at_its_limit_takes_few_steps() {
     assert_eq!(outcome(10), Outcome::Explained);
     assert!(matches!(outcome(9), Outcome::Stuck { .. }));
 }
+
+#[test]
+fn an_owner_that_enters_again_need_not_extend_its_lease() {
+    let enters = |reentrant, deadline| {
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (1, granted(1, Some(9))),
+            (5, tries(2, 0)),
+            (5, granted(2, deadline)),
+            (11, tries(9, 1)),
+            (11, granted(9, Some(20))),
+        ]);
+        history.reentrant = reentrant;
+        broken(&history)
+    };
+    assert_eq!(enters(true, Some(9)), None);
+    assert!(enters(true, Some(14)).is_some(), "it says that it did");
+    assert!(enters(true, None).is_some(), "it says nothing");
+    assert!(enters(false, Some(9)).is_some());
+}

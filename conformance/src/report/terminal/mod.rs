@@ -66,8 +66,8 @@ pub fn not_judged(name: &str, why: &str) -> String {
         .filter(|it| it.needs_observation());
     let ids: Vec<&str> = unseen.map(|property| property.id()).collect();
     format!(
-        "{} cannot be observed: {why}. So {} are not judged. `Subject::observe` tells the suite where the lock keeps its \
-         holders\n",
+        "{} cannot be observed: {why}. So {} are not judged. `Subject::observe`, or \
+         `holders` in the first line of an adapter, tells the suite where the lock keeps its holders\n",
         shown(name),
         ids.join(", ")
     )

@@ -15,7 +15,14 @@ use crate::{
     vocabulary::{Fencing, Kind, Mode, Promises, Stored},
 };
 use redouble_lock::{Kind as LockKind, Lock, LockError};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 /// Number of clients that have keys of their own.
 const CLIENTS: u8 = 4;
@@ -27,8 +34,15 @@ const TASKS: u8 = 2;
 struct Striped<K: LockKind> {
     all: Lock<K>,
     own: Lock<K>,
-    /// The key of the process's other task.
-    beside: Lock<K>,
+    process: Arc<Process<K>>,
+}
+
+/// What the tasks of a process share.
+struct Process<K: LockKind> {
+    /// A key for each task.
+    keys: Vec<Lock<K>>,
+    /// Number of tasks so far.
+    tasks: AtomicUsize,
 }
 
 impl<K: LockKind> Striped<K> {
@@ -39,10 +53,15 @@ impl<K: LockKind> Striped<K> {
     ) -> Result<Self, LockError> {
         let keys = keys(key);
         let first = usize::from(client.number() % CLIENTS * TASKS);
+        let theirs = keys[first..].chunks(1).take(usize::from(TASKS));
+        let theirs = theirs.map(&lock).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             all: lock(&keys)?,
-            own: lock(&keys[first..=first])?,
-            beside: lock(&keys[first + 1..first + 2])?,
+            own: theirs[0].clone(),
+            process: Arc::new(Process {
+                keys: theirs,
+                tasks: AtomicUsize::new(0),
+            }),
         })
     }
 }
@@ -59,10 +78,12 @@ impl<K: LockKind<Guard: Grant>> Takes for Striped<K> {
     }
 
     fn of_task(&self) -> Option<Self> {
+        let nth = self.process.tasks.fetch_add(1, Ordering::Relaxed);
+        let keys = &self.process.keys;
         Some(Self {
             all: self.all.clone(),
-            own: self.beside.clone(),
-            beside: self.own.clone(),
+            own: keys[nth % keys.len()].clone(),
+            process: Arc::clone(&self.process),
         })
     }
 }
