@@ -172,7 +172,8 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -
         return Claim::Outside;
     }
     let borne = |nemesis: &str| match nemesis {
-        "failover" => promises.survives_failover,
+        // The promise is about grants: a release that the replica did not receive is undone until the lease ends.
+        "failover" => promises.survives_failover && property != Property::CleanUp,
         "node-amnesia" | "eviction" => promises.survives_amnesia,
         _ => false,
     };
@@ -353,6 +354,16 @@ mod tests {
         assert_eq!(on("node-freeze", Property::Liveness), Claim::Outside);
         assert_eq!(on("answer-error", Property::Progress), Claim::Holds);
         assert_eq!(on("failover", Property::CleanUp), Claim::Outside);
+        let surviving = careful.surviving_failover();
+        let failover = BTreeSet::from(["failover"]);
+        assert_eq!(
+            claim(surviving, &failover, Property::CleanUp),
+            Claim::Outside
+        );
+        assert_eq!(
+            claim(surviving, &failover, Property::Exclusion),
+            Claim::Holds
+        );
         assert_eq!(on("node-crash", Property::CleanUp), Claim::Holds);
         for nemesis in [
             "cut",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Where {
-    /// Where to run: "double" (embedded, virtual time), "spawn" (starts redis-servers of its own),
+    /// Where to run: "double" (embedded; in virtual time, but for adapters), "spawn" (starts redis-servers of its own),
     /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
     #[arg(long, value_name = "WHERE", default_value = "double")]
     backend: String,

@@ -49,6 +49,9 @@ enum Extra {
     Access,
     /// The holder acquires the lock again, and releases that level.
     Nested,
+    /// The holder acquires the lock again so long after the acquisition, and keeps that level for so long, perhaps past the end
+    /// of the first lease.
+    NestedLate(u64, u64),
 }
 
 /// Numbers of rounds of an actor.
@@ -93,6 +96,7 @@ fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value =
         1 => (1..6_u32).prop_map(Extra::CancelledRenew),
         access => Just(Extra::Access),
         nested => Just(Extra::Nested),
+        nested / 3 => (60..118_u64, 10..110_u64).prop_map(|(enters, stays)| Extra::NestedLate(enters, stays)),
     ];
     let end = prop_oneof![
         7 => Just(Op::Release),
@@ -207,11 +211,20 @@ impl Workload {
                     ops.push((at + cycle.hold / 4, cycle.takes(self.kind)));
                     ops.push((midway, Op::Release));
                 }
+                Extra::NestedLate(enters, stays) => {
+                    ops.push((at + enters, cycle.takes(self.kind)));
+                    ops.push((at + enters + stays, Op::Release));
+                }
             }
-            let late = if let Extra::RenewLate(late) = cycle.extra {
-                late
-            } else {
-                0
+            let late = match cycle.extra {
+                Extra::RenewLate(late) => late,
+                Extra::NestedLate(enters, stays) => enters + stays,
+                Extra::Nothing
+                | Extra::Renew
+                | Extra::RenewTwice
+                | Extra::CancelledRenew(_)
+                | Extra::Access
+                | Extra::Nested => 0,
             };
             at += cycle.hold.max(late);
             if !(kept && index + 1 == cycles.len()) {

@@ -17,6 +17,9 @@ enum Owner {
     Task,
     /// The process; its tasks share one token.
     Process,
+    /// Each task; when it acquires the lock again, the lease of the first acquisition stays as it is, but the task counts on a
+    /// lease from then.
+    TaskWithoutExtension,
 }
 
 /// A field per owner, whose value is the depth.
@@ -88,6 +91,7 @@ impl Subject for Reentrant {
         match self.0 {
             Owner::Task => "hash-per-task",
             Owner::Process => "hash-per-process",
+            Owner::TaskWithoutExtension => "hash-per-task-without-extension",
         }
     }
 
@@ -100,14 +104,20 @@ impl Subject for Reentrant {
     }
 
     fn of_task(&self, task: &Task) -> Option<Task> {
-        (self.0 == Owner::Task).then(|| Task::new(task.lock.clone()))
+        (self.0 != Owner::Process).then(|| Task::new(task.lock.clone()))
     }
 
     async fn try_lock(&self, task: &Task) -> Result<Option<String>, BoxError> {
         let (lock, owner) = (&task.lock, task.owner());
         let until = lock.host.now() + lock.lease;
         let args = [&*owner, &lock.lease_ms()];
-        let taken: bool = lock.eval(ENTER, &[&lock.key], &args).await?;
+        let enter = match self.0 {
+            Owner::Task | Owner::Process => ENTER.to_owned(),
+            Owner::TaskWithoutExtension => {
+                ENTER.replace("pttl', KEYS[1]) < tonumber(ARGV[2])", "pttl', KEYS[1]) < 0")
+            }
+        };
+        let taken: bool = lock.eval(&enter, &[&lock.key], &args).await?;
         if taken {
             task.entered(&owner, until);
         }
@@ -188,6 +198,14 @@ impl Subject for DeadlineInAField {
 fn each_task_is_an_owner_of_its_own() {
     is_cleared(Reentrant(Owner::Task));
     is_convicted(Reentrant(Owner::Process), Property::Exclusion);
+}
+
+#[test]
+fn an_owner_that_enters_again_without_an_extension_has_the_rest_of_its_lease() {
+    is_convicted(
+        Reentrant(Owner::TaskWithoutExtension),
+        Property::GroundedBelief,
+    );
 }
 
 #[test]

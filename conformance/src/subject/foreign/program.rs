@@ -17,7 +17,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{oneshot, watch};
 
@@ -25,6 +25,8 @@ use tokio::sync::{oneshot, watch};
 const START_MAX: Duration = Duration::from_secs(60);
 /// Longest time for an answer, in addition to the wait that the request asks for.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// Longest time between the last line of an adapter and its end.
+const END_MAX: Duration = Duration::from_millis(200);
 /// Longest line, in bytes.
 const LINE_MAX: u64 = 64 * 1024;
 
@@ -78,7 +80,7 @@ impl Starting {
     pub(super) fn hello(self) -> Result<(Program, Hello), ForeignError> {
         match self.hello.recv_timeout(START_MAX) {
             Ok(Ok(hello)) => Ok((self.program, hello)),
-            Ok(Err(why)) => Err(ForeignError::NoHello(why)),
+            Ok(Err(why)) => Err(ForeignError::NoHello(self.program.with_status(why))),
             Err(_) => Err(ForeignError::NoHello(format!(
                 "no line within {} s",
                 START_MAX.as_secs()
@@ -165,10 +167,19 @@ impl Program {
     /// kill it.
     pub(super) fn failure(&self) -> Option<String> {
         let why = held(&self.waiting).ended.clone()?;
+        Some(self.with_status(why))
+    }
+
+    /// Adds the exit status to a reason, if the adapter has ended or ends soon.
+    fn with_status(&self, why: String) -> String {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        match child.try_wait() {
-            Ok(Some(status)) => Some(format!("{why}, and has ended with {status}")),
-            Ok(None) | Err(_) => Some(why),
+        let began = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return format!("{why}, and has ended with {status}"),
+                Ok(None) if began.elapsed() < END_MAX => thread::sleep(END_MAX / 20),
+                Ok(None) | Err(_) => return why,
+            }
         }
     }
 
