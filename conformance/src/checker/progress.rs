@@ -2,9 +2,8 @@
 //!
 //! Every run ends with the death of all clients. Then a probe on a healthy connection asks for the lock, and waits for
 //! one and a half leases. If a semaphore grants one permit for each call, the probe waits until all leases are over, and
-//! then acquires the permits one after the other: all of them are held at the same time. On the double, the checker also
-//! looks at stored keys: a dead client must not leave a key that lasts longer than the lease, and no other client may
-//! extend such a key.
+//! then asks for one permit after another and keeps each of them. On the double, the checker also looks at stored keys:
+//! a dead client must not leave a key that lasts longer than the lease, and no other client may extend such a key.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{

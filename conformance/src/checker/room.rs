@@ -216,6 +216,16 @@ mod tests {
             assert!(lies(&[two], 1));
             assert!(!lies(&[one, one, one], 1));
         }
+        let one = [(Mode::Permits(1), true)];
+        let rival = |call| {
+            let actor = Actor::on(9);
+            let more = vec![(2, What::Invoke { op: 9, actor, call })];
+            lies(kind, &one, Mode::Permits(1), more)
+        };
+        let mode = Mode::Permits(3);
+        let waits = Call::Acquire { mode, wait: s(9) };
+        assert!(!rival(waits), "a client waits for more permits");
+        assert!(rival(Call::Try { mode }), "it does not wait");
     }
 
     #[test]

@@ -35,6 +35,9 @@ fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
 /// After its last event a run goes on for this part of a lease, or two request timeouts if that is longer.
 const REST: u32 = 3;
 
+/// Round trips in which a new process acquires a permit: to dial, to log in, to load a script and to ask.
+const ROUND_TRIPS_TO_A_PERMIT: u32 = 8;
+
 impl World {
     /// Plays the faults, then crashes all clients and probes the lock.
     pub(super) async fn direct(self: Arc<Self>) {
@@ -225,7 +228,14 @@ impl World {
     async fn probe_one_by_one(self: &Arc<Self>, permits: u32, wait_ms: u64) {
         let mode = Mode::Permits(1);
         let count = permits.min(PROBES_MAX);
-        let later = self.scenario.lease() / (2 * count.max(1));
+        let part = self.scenario.lease() / (2 * count.max(1));
+        // Each probe is a process of its own, which has to connect first.
+        let connects = self
+            .recorder
+            .history()
+            .terms
+            .round_trips(ROUND_TRIPS_TO_A_PERMIT);
+        let later = part.max(connects);
         let later = u64::try_from(later.as_millis()).unwrap_or(u64::MAX);
         let over = self.recorder.now() + Duration::from_millis(wait_ms);
         self.recorder.sleep_until(over).await;

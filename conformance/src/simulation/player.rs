@@ -195,9 +195,7 @@ impl Player {
         if !self.grants.is_empty() && !self.world.promises.reentrant {
             return;
         }
-        let opened = self.opened().await;
-        self.invoke(op, call);
-        let lock = match opened {
+        let lock = match self.begin(op, call).await {
             Ok(lock) => lock,
             Err(refusal) => return self.failed(op, Err(refusal.into())),
         };
@@ -284,8 +282,23 @@ impl Player {
         Ok(None)
     }
 
-    /// Returns the lock object. The first call of a process begins when the object is there. If it cannot be opened, the lock is
-    /// definitely not acquired.
+    /// Records the call when the lock object is there, or after a lease: a call that hangs because `open` hangs is a call too.
+    async fn begin(&self, op: OpId, call: Call) -> Result<Arc<dyn AnyLock>, Refusal> {
+        let latest = self.world.recorder.now() + self.world.scenario.lease();
+        let mut opening = pin!(self.opened());
+        let opened = tokio::select! {
+            biased;
+            opened = &mut opening => Some(opened),
+            () = self.world.recorder.sleep_until(latest) => None,
+        };
+        self.invoke(op, call);
+        match opened {
+            Some(opened) => opened,
+            None => opening.await,
+        }
+    }
+
+    /// Returns the lock object. If it cannot be opened, the lock is definitely not acquired.
     async fn opened(&self) -> Result<Arc<dyn AnyLock>, Refusal> {
         let (key, lease) = (
             self.world.network.servers.key(),
@@ -394,8 +407,7 @@ impl Player {
 
     /// Makes a call without a grant, on a counter or a latch.
     async fn ask(&self, op: OpId, call: Call) {
-        let opened = self.opened().await;
-        self.invoke(op, call);
+        let opened = self.begin(op, call).await;
         let asked = async {
             let lock = opened?;
             if let Call::Await { wait } = call {

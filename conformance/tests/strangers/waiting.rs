@@ -230,14 +230,23 @@ fn a_waiter_that_gives_up_leaves_its_own_place() {
 }
 
 /// The same lock, whose `open` first sends a request. A waiter asks for the last time at the end of its wait.
-struct AsksInOpen;
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AsksInOpen {
+    /// An error ends `open`.
+    Once,
+    /// After an error `open` waits for ever.
+    Hangs,
+}
 
 impl Subject for AsksInOpen {
     type Lock = Handle;
     type Grant = Token;
 
     fn name(&self) -> &'static str {
-        "asks-in-open"
+        match self {
+            Self::Once => "asks-in-open",
+            Self::Hangs => "hangs-in-open",
+        }
     }
 
     fn promises(&self) -> Promises {
@@ -246,7 +255,11 @@ impl Subject for AsksInOpen {
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
         let lock = Handle::open(host, key, lease).await?;
-        let _: String = lock.ask(&["PING"]).await?;
+        let asked: RedisResult<String> = lock.ask(&["PING"]).await;
+        if asked.is_err() && *self == Self::Hangs {
+            std::future::pending::<()>().await;
+        }
+        asked?;
         Ok(lock)
     }
 
@@ -265,5 +278,6 @@ impl Subject for AsksInOpen {
 
 #[test]
 fn a_waiter_whose_open_sends_a_request_is_cleared() {
-    is_cleared(AsksInOpen);
+    is_cleared(AsksInOpen::Once);
+    is_convicted(AsksInOpen::Hangs, Property::Liveness);
 }

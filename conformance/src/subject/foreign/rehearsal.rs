@@ -242,7 +242,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The first process acquires all permits, one after the other, and the second one is refused.
+    /// The first process acquires each permit with a call of its own. Then the second process is refused.
     async fn fill(&self, permits: u32) -> Result<(), BoxError> {
         let mode = Mode::Permits(1);
         let mut grants = Vec::new();
