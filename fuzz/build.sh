@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the fuzz targets on stable Rust: libFuzzer's instrumentation without a sanitizer.
+# Builds the fuzz targets on stable Rust: libFuzzer's instrumentation without a sanitizer. Arguments go to cargo.
 # The target is named so that build scripts are not instrumented.
 set -eu
 cd "$(dirname "$0")"

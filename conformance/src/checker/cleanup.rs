@@ -291,7 +291,7 @@ fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> bool {
         })
 }
 
-/// True if a process could not reach a node for a lease. The lease begins at the end of the last call that made the node execute a
+/// True if a process could not reach a node for a lease, or had only errors as answers. The lease begins at the end of the last call that made the node execute a
 /// request. In its last moments there is no time for another request.
 fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> bool {
     let requests = || {
@@ -308,10 +308,15 @@ fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> b
         return false;
     };
     let replied = |at: Duration| ended < at && at <= look.at.at;
-    let is_answered = requests().any(|request| request.replied.is_some_and(replied));
+    let answers = || requests().filter(|it| it.replied.is_some_and(replied));
+    if answers().any(|it| it.error.is_none()) {
+        return false;
+    }
+    // An error is no answer: the node may not have executed the request.
+    let errs = answers().filter_map(|it| it.replied).max();
     let reaches = history.fault_intervals().reaches_from(node, host, ended);
-    !is_answered
-        && reaches.saturating_add(history.recovery()) >= ended.saturating_add(history.lease)
+    let reaches = errs.map_or(reaches, |errs| errs.max(reaches));
+    reaches.saturating_add(history.recovery()) >= ended.saturating_add(history.lease)
 }
 
 /// Returns the time by which the keys have expired that a late request left beside the tokens of holders and waiters, for instance
@@ -1060,5 +1065,32 @@ mod tests {
             (6, queue(0, &["b"])),
             (6, granted(1, Some(17))),
         ]));
+    }
+
+    /// The node of a lock answers each request that would end a place in its queue with an error, for most of a lease.
+    #[test]
+    fn an_error_as_the_answer_is_no_answer() {
+        let passes = |error: Option<&str>, last: u64| {
+            let mut history = history(vec![
+                (1, waits(1, 0, 2)),
+                (2, queue(0, &["a"])),
+                (3, unknown(1)),
+                (15, remains(&["queue"], 0, 0)),
+                (50, What::Crash { host: 0 }),
+            ]);
+            history.lease = s(12);
+            history.dials(0, 0, 0, None);
+            history.asks(0, 2, Some(2), Some(2));
+            for at in [5, last] {
+                history.asks(0, at, Some(at), Some(at));
+                if let Some(request) = history.requests.last_mut() {
+                    request.error = error.map(str::to_owned);
+                }
+            }
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(passes(Some("READONLY"), 14));
+        assert!(!passes(Some("READONLY"), 6), "the client no longer asks");
+        assert!(!passes(None, 14));
     }
 }

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::WaitsInProcess,
@@ -26,6 +26,7 @@ impl Excuse {
         Self::RequestsInARow,
         Self::PlaceInQueue,
         Self::RequestOutstanding,
+        Self::StoppedBetweenRequests,
         Self::OwnRequestHarmed,
         Self::FirstConnection,
         Self::SecondCut,
@@ -39,7 +40,11 @@ impl Excuse {
         Self::ForgottenLevel,
         Self::Reserved,
         Self::HeldInProcess,
+        Self::ReaderOfProcess,
+        Self::RivalWaits,
         Self::NodeUnheard,
+        Self::EarlierRequest,
+        Self::UndoneMeanwhile,
         Self::FewForgot,
     ];
 
@@ -60,9 +65,10 @@ impl Excuse {
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain => Property::Renewal,
             Self::RequestsInARow | Self::PlaceInQueue => Property::Cancellation,
-            Self::RequestOutstanding | Self::OwnRequestHarmed | Self::FirstConnection => {
-                Property::Timeouts
-            }
+            Self::RequestOutstanding
+            | Self::StoppedBetweenRequests
+            | Self::OwnRequestHarmed
+            | Self::FirstConnection => Property::Timeouts,
             Self::SecondCut | Self::PauseBeforeRetry => Property::LostReply,
             Self::LateRequest
             | Self::LeaseWithoutServer
@@ -73,7 +79,11 @@ impl Excuse {
             | Self::ForgottenLevel
             | Self::Reserved
             | Self::HeldInProcess
-            | Self::NodeUnheard => Property::Truth,
+            | Self::ReaderOfProcess
+            | Self::RivalWaits
+            | Self::NodeUnheard
+            | Self::EarlierRequest
+            | Self::UndoneMeanwhile => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -124,6 +134,20 @@ impl Excuse {
                 "another task of the same process has a grant that it has not released, or its call to acquire the lock \
                  is under way: a lock may exclude the tasks of a process in the process"
             }
+            Self::ReaderOfProcess => {
+                "another reader of the same process has the lock: a lock may exclude the readers of a process from one \
+                 another"
+            }
+            Self::RivalWaits => {
+                "another client waits for what the call cannot share, a writer or more permits, and may go first"
+            }
+            Self::EarlierRequest => {
+                "a node executes a request of an earlier call of the process meanwhile, so it does not count as free"
+            }
+            Self::UndoneMeanwhile => {
+                "an earlier call of the process without an answer is still being undone, by requests that follow one \
+                 another: a token that appears meanwhile may be that call's"
+            }
             Self::WaitsInProcess => {
                 "another task of the same process has a grant that it has not released: the lock may exclude the tasks of a \
                  process in the process, so the waiter asks the servers only after that"
@@ -163,6 +187,10 @@ impl Excuse {
                  because its waiter no longer counts as alive"
             }
             Self::RequestOutstanding => "a request is outstanding when the wait is over",
+            Self::StoppedBetweenRequests => {
+                "the process is stopped after the end of the wait, between two requests: it sends the next one when it \
+                 runs again"
+            }
             Self::SecondCut => "a second cut of the connection to the same node hits the retry",
             Self::PauseBeforeRetry => {
                 "the process pauses before it asks again, for as long as the lock says"
@@ -171,7 +199,8 @@ impl Excuse {
                 "a request lands when its connection has ended, and its token stays for a lease"
             }
             Self::LeaseWithoutServer => {
-                "a client cannot reach the server for a lease after its call, so its place in the queue stays until its key expires"
+                "a client cannot reach the server for a lease after its call, or the server answers it with errors for so \
+                 long, so its place in the queue stays until its key expires"
             }
             Self::Search => {
                 "a task looks for a request that had no answer, or an error as its answer, for a lease"
@@ -201,6 +230,10 @@ impl Excuse {
             Self::ForgottenLevel => "the release comes more than a lease after that",
             Self::Reserved => "the server stores nothing but the place of the caller in a queue",
             Self::HeldInProcess => "the other call is one of another process",
+            Self::ReaderOfProcess => "the other reader is one of another process",
+            Self::RivalWaits => "the other client does not wait",
+            Self::EarlierRequest => "the node executed that request before the call",
+            Self::UndoneMeanwhile => "no request of that call is under way any more",
             Self::WaitsInProcess => "the grant is one of another process",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
@@ -218,6 +251,9 @@ impl Excuse {
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
             Self::PlaceInQueue => "the place stays when the other client has asked",
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
+            Self::StoppedBetweenRequests => {
+                "the process runs again, and sends its next request a second later"
+            }
             Self::SecondCut => "the other cut hits the connection to another node",
             Self::PauseBeforeRetry => {
                 "the process has asked again, and its own token kept it from the lock"
@@ -237,7 +273,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::{CHECKERS, Witness, hand_made::*},
-        history::{Actor, CANCELLED, Call, Cause, History, Moment, Reading, What},
+        history::{Actor, CANCELLED, Call, Cause, History, Kind, Mode, Moment, Reading, What},
         scenario::{Direction, Fault, Lost, Topology},
         verdict::Claim,
     };
@@ -289,6 +325,18 @@ mod tests {
             Excuse::ConnectionOfOneCall => (dialled_again(Some(22)), dialled_again(None)),
             Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
             Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
+            Excuse::StoppedBetweenRequests => (stopped_until(10, 10), stopped_until(10, 11)),
+            Excuse::ReaderOfProcess => (refused_beside_reader(0), refused_beside_reader(1)),
+            Excuse::RivalWaits => {
+                let mode = Mode::Exclusive;
+                let waits = Call::Acquire { mode, wait: s(9) };
+                (
+                    refused_for_writer(waits),
+                    refused_for_writer(Call::Try { mode }),
+                )
+            }
+            Excuse::EarlierRequest => (asked_before(5), asked_before(4)),
+            Excuse::UndoneMeanwhile => (undone_until(6), undone_until(4)),
             Excuse::SplitVotes => (undecided(true), undecided(false)),
             Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
             Excuse::FirstConnection => (connects(false), connects(true)),
@@ -422,6 +470,93 @@ mod tests {
             history.dials(0, node, 0, None);
         }
         history.asks(2, sent, Some(sent), Some(sent + 3));
+        history
+    }
+
+    /// As [`refused_by_three`], with all nodes answering. The third one executes a request of an earlier call at `executed`.
+    fn asked_before(executed: u64) -> History {
+        let mut history = refused_by_three(4);
+        if let Some(request) = history.requests.last_mut() {
+            (request.executed, request.replied) = (Some(s(executed)), Some(s(executed)));
+        }
+        history
+    }
+
+    /// Of three nodes the first one stores a foreign token. A call is cancelled at 5 while its process dials the second node,
+    /// which takes until `opened`; this node stores a token of the process at 7. The next call is refused.
+    fn undone_until(opened: u64) -> History {
+        let error = CANCELLED.to_owned();
+        let mut history = history(vec![
+            (0, stores_on(0, 1, "b", Some(10))),
+            (3, waits(1, 0, 4)),
+            (5, What::Info { op: 1, error }),
+            (5, waits(2, 0, 4)),
+            (7, stores_on(1, 0, "a", Some(17))),
+            (9, refused(2)),
+        ]);
+        history.topology = Topology::Nodes(3);
+        for node in 0..3 {
+            history.dials(0, node, 3, None);
+        }
+        history.sessions[1].opened = s(opened);
+        history
+    }
+
+    /// A reader of a process is refused while a reader of the process `host` has the lock.
+    fn refused_beside_reader(host: u8) -> History {
+        let mode = Mode::Shared;
+        let reads = |op, host| What::Invoke {
+            op,
+            actor: Actor::on(host),
+            call: Call::Try { mode },
+        };
+        let mut history = history(vec![
+            (0, reads(1, host)),
+            (1, stores(host, "a", Some(11))),
+            (1, granted(1, Some(10))),
+            (3, reads(2, 0)),
+            (4, refused(2)),
+        ]);
+        history.kind = Kind::ReadWrite;
+        history
+    }
+
+    /// A reader is refused beside a reader, after a writer has called.
+    fn refused_for_writer(call: Call) -> History {
+        let actor = Actor::on(2);
+        let mut history = refused_beside_reader(1);
+        history.push(s(5), What::Invoke { op: 3, actor, call });
+        let mode = Mode::Shared;
+        let reads = Call::Try { mode };
+        let actor = Actor::on(0);
+        history.entries.retain(|it| it.at < s(3) || it.at == s(5));
+        history.push(
+            s(6),
+            What::Invoke {
+                op: 2,
+                actor,
+                call: reads,
+            },
+        );
+        history.push(s(7), refused(2));
+        history
+    }
+
+    /// A call waits until 6 and ends at 13. Its process is stopped from 7, when it has its reply, to `resumed`; its next request
+    /// is under way from `sent` to 13.
+    fn stopped_until(resumed: u64, sent: u64) -> History {
+        let mut history = history(vec![
+            (0, tries(9, 0)),
+            (0, refused(9)),
+            (1, waits(1, 0, 5)),
+            (7, What::Pause { host: 0 }),
+            (resumed, What::Resume { host: 0 }),
+            (13, refused(1)),
+        ]);
+        (history.lease, history.terms.waits) = (s(18), true);
+        history.dials(0, 0, 0, None);
+        history.asks(0, 5, Some(5), Some(7));
+        history.asks(0, sent, Some(sent), Some(13));
         history
     }
 

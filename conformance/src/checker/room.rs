@@ -1,6 +1,6 @@
 //! Whether the holders that a server stores leave room for another call: a reader beside readers, and so many permits.
 
-use crate::history::{Call, Holder, Kind, Mode, Operation, Reading, TokenSpan, What};
+use crate::history::{Call, Excuse, Holder, Kind, Mode, Operation, Reading, TokenSpan, What};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What may be held beside a call.
@@ -37,12 +37,12 @@ pub(super) fn is_taken(
         let waits = matches!(other.call, Call::Acquire { .. });
         let rival = match rules {
             Room::ForReaders => other.call.mode().is_some_and(|mode| mode.is_exclusive()),
-            Room::For(_) => waits,
+            Room::For(_) => true,
         };
         let until = other.landed().at.saturating_add(history.lease);
-        rival && other.op != it.op && other.asked < it.ended && it.asked.at < until
+        waits && rival && other.op != it.op && other.asked < it.ended && it.asked.at < until
     };
-    if history.operations().iter().any(goes_first) {
+    if history.accepts(Excuse::RivalWaits) && history.operations().iter().any(goes_first) {
         return true;
     }
     let counted: Vec<_> = spans.iter().filter(|span| counts(span)).collect();
@@ -69,7 +69,9 @@ pub(super) fn is_taken(
         match rules {
             // A lock may exclude the readers of one process.
             Room::ForReaders => theirs.any(|span| {
-                span.owner == Some(it.actor.host) || !reads(history, span.token, stored)
+                let of_process = span.owner == Some(it.actor.host);
+                of_process && history.accepts(Excuse::ReaderOfProcess)
+                    || !reads(history, span.token, stored)
             }),
             Room::For(room) => {
                 let tokens: BTreeSet<&[u8]> = theirs.map(|span| span.token).collect();

@@ -145,20 +145,32 @@ fn hold(history: &Reading<'_>, it: &Operation) -> Option<Hold> {
 fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
     let wait = it.call.longest_wait().unwrap_or_default() + hold_left(history, it);
     let host = it.actor.host;
-    let intervals = history.fault_intervals();
-    let over = intervals.wait_over(host, it.asked.at, wait);
+    let over = history.fault_intervals().wait_over(host, it.asked.at, wait);
+    let busy = busy_until(history, host, over);
+    ended <= busy.saturating_add(history.terms.round_trips(1))
+}
+
+/// Time until which requests explain that a call goes on after the end of its wait: those that are outstanding then, and those
+/// that follow without a pause. A process that is stopped between two requests sends the next one when it runs again.
+fn busy_until(history: &Reading<'_>, host: u8, over: Duration) -> Duration {
     let timeout = history.request_timeout();
-    let mut busy = history.busy_until(host, None, over, timeout, STEPS);
+    let steps = match history.accepts(Excuse::RequestOutstanding) {
+        true => STEPS,
+        false => 0,
+    };
+    let mut busy = history.busy_until(host, None, over, timeout, steps);
+    if !history.accepts(Excuse::StoppedBetweenRequests) {
+        return busy;
+    }
     for _ in 0..STEPS {
-        // A process that is stopped between two requests sends the next one when it runs again.
         let at = busy.saturating_add(history.terms.timing_tolerance());
-        let resumed = intervals.runs_from(host, at);
+        let resumed = history.fault_intervals().runs_from(host, at);
         if resumed == at {
             break;
         }
-        busy = history.busy_until(host, None, resumed, timeout, STEPS);
+        busy = history.busy_until(host, None, resumed, timeout, steps);
     }
-    ended <= busy.saturating_add(history.terms.round_trips(1))
+    busy
 }
 
 /// How long a call took that went on after its wait although none of its requests was under way.
@@ -176,7 +188,6 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     if to <= over + history.terms.round_trips(1) || bent() {
         return None;
     }
-    let patience = history.request_timeout();
     // What failed is perhaps tried again.
     let failed = history.requests_of(host).any(|request| {
         let given_up = history.given_up(request);
@@ -189,20 +200,12 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     if failed {
         return None;
     }
-    let steps = match history.accepts(Excuse::RequestOutstanding) {
-        true => STEPS,
-        false => 0,
-    };
-    // A process that does not run at the end of its wait sends its last request when it runs again.
-    let resumed = fault_intervals.runs_from(host, over);
-    let busy = history.busy_until(host, None, resumed, patience, steps);
-    let stopped = fault_intervals.stopped_for(host, from, to);
-    let known = resumed.saturating_sub(from + wait);
+    let busy = busy_until(history, host, over);
+    let stopped = |since| fault_intervals.stopped_for(host, since, to);
     let allowed = busy
-        .max(resumed)
-        .saturating_add(history.terms.round_trips(1));
-    let allowed = allowed.saturating_add(stopped.saturating_sub(known));
-    (allowed < to).then(|| (to - from).saturating_sub(stopped))
+        .saturating_add(history.terms.round_trips(1))
+        .saturating_add(stopped(busy));
+    (allowed < to).then(|| (to - from).saturating_sub(stopped(from)))
 }
 
 /// Returns true if the process of an operation was connected before: an earlier one of it got somewhere.

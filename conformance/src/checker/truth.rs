@@ -28,6 +28,9 @@ pub struct Truth;
 
 struct Facts<'a>(&'a Reading<'a>);
 
+/// The most dials and requests, one after the other, by which a call is undone.
+const UNDOING_STEPS: u32 = 16;
+
 impl Checker for Truth {
     fn property(&self) -> Property {
         Property::Truth
@@ -461,7 +464,7 @@ impl Facts<'_> {
             other.op != it.op
                 && other.actor.host == host
                 && other.call.acquires()
-                && other.overlaps(it)
+                && (other.overlaps(it) || self.is_being_undone(other, it.asked))
         });
         if self.quorum() > 1 {
             return self.hurried(it) || !self.free_majority(it, !beside);
@@ -513,6 +516,19 @@ impl Facts<'_> {
             && self.0.fault_intervals().calm(host, call.asked.at, at)
     }
 
+    /// Returns true if an earlier call of the process had no answer, and the requests that may undo it go on: one is under way
+    /// at every instant from the end of that call to `at`.
+    fn is_being_undone(&self, earlier: &Operation, at: Moment) -> bool {
+        let unanswered = matches!(earlier.outcome, Outcome::Unknown | Outcome::Cancelled);
+        if !unanswered || at < earlier.ended || !self.0.accepts(Excuse::UndoneMeanwhile) {
+            return false;
+        }
+        let (host, ended) = (earlier.actor.host, earlier.ended.at);
+        let timeout = self.0.request_timeout();
+        let busy = self.0.busy_until(host, None, ended, timeout, UNDOING_STEPS);
+        ended < busy && at.at <= busy
+    }
+
     /// Returns true if another task of the process was in a call to acquire the lock, or had a grant that it had not
     /// released.
     fn held_in_process(&self, it: &Operation) -> bool {
@@ -542,7 +558,7 @@ impl Facts<'_> {
                     && request.executed.is_some_and(meanwhile)
             });
             let heard = self.0.is_heard(host, Some(*node), it);
-            !earlier
+            !(earlier && self.0.accepts(Excuse::EarlierRequest))
                 && (heard || !self.0.accepts(Excuse::NodeUnheard))
                 && !spans.iter().any(foreign)
         };

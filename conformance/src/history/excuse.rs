@@ -39,6 +39,8 @@ pub enum Excuse {
     PlaceInQueue,
     /// A request was outstanding when the wait was over.
     RequestOutstanding,
+    /// A process is stopped between two requests of a call.
+    StoppedBetweenRequests,
     /// A request of the call failed.
     OwnRequestHarmed,
     /// A process connects for the first time.
@@ -65,8 +67,16 @@ pub enum Excuse {
     Reserved,
     /// Another task of the process had the lock, or asked for it.
     HeldInProcess,
+    /// A reader of the same process has the lock.
+    ReaderOfProcess,
+    /// Another client waits for what the call cannot share.
+    RivalWaits,
     /// A node did not answer the requests of the call.
     NodeUnheard,
+    /// A node executed a request of an earlier call of the process.
+    EarlierRequest,
+    /// An earlier call of the process that had no answer is still being undone.
+    UndoneMeanwhile,
     /// Few enough nodes forgot a grant.
     FewForgot,
 }

@@ -19,9 +19,15 @@ fn run(row: &Row, backend: &dyn Backend, plan: &Plan) -> Trial {
     run_trial(&*subject, row.expected, backend, plan, &|_| {}).expect("the backend is there")
 }
 
+/// The seeds that a lock plays with overflow checks and debug assertions on. `redouble-check` plays each lock on more.
+const SEEDS_CHECKED: u64 = 600;
+
 #[test]
 fn verdicts_on_the_double_are_as_expected() {
-    let plan = Plan::quick(&Double);
+    let plan = Plan {
+        seeds: 0..SEEDS_CHECKED,
+        ..Plan::quick(&Double)
+    };
     for row in SUBJECTS {
         let trial = run(row, &Double, &plan);
         let broken: Vec<_> = trial
