@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::WaitsInProcess,
@@ -23,6 +23,7 @@ impl Excuse {
         Self::GrantedAtTheEnd,
         Self::ScriptLostAtTheEnd,
         Self::AcquiredAgain,
+        Self::ExtensionInFlight,
         Self::RequestsInARow,
         Self::PlaceInQueue,
         Self::RequestOutstanding,
@@ -63,7 +64,8 @@ impl Excuse {
             Self::RenewalsFailed
             | Self::GrantedAtTheEnd
             | Self::ScriptLostAtTheEnd
-            | Self::AcquiredAgain => Property::Renewal,
+            | Self::AcquiredAgain
+            | Self::ExtensionInFlight => Property::Renewal,
             Self::RequestsInARow | Self::PlaceInQueue => Property::Cancellation,
             Self::RequestOutstanding
             | Self::StoppedBetweenRequests
@@ -100,6 +102,9 @@ impl Excuse {
             }
             Self::AcquiredAgain => {
                 "the owner of a reentrant lock acquires it again under the same token, which extends it"
+            }
+            Self::ExtensionInFlight => {
+                "a request to extend a grant was sent before its release ended, and lands after it"
             }
             Self::OwnRequestHarmed => {
                 "a call ends early because one of its requests failed, or its process did not run"
@@ -220,6 +225,7 @@ impl Excuse {
             }
             Self::ConnectionOfOneCall => "the connection stays open, and replaces the broken one",
             Self::AcquiredAgain => "the lock is not reentrant",
+            Self::ExtensionInFlight => "the request was sent after the release",
             Self::OwnRequestHarmed => "the request failed before the call",
             Self::NodeUnheard => "the request failed before the call",
             Self::SplitVotes => "the other nodes are free",
@@ -324,6 +330,7 @@ mod tests {
             Excuse::ConcurrentGrants => (granted_at_once([1, 0]), granted_at_once([0, 1])),
             Excuse::ConnectionOfOneCall => (dialled_again(Some(22)), dialled_again(None)),
             Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
+            Excuse::ExtensionInFlight => (extended_late(4), extended_late(7)),
             Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
             Excuse::StoppedBetweenRequests => (stopped_until(10, 10), stopped_until(10, 11)),
             Excuse::ReaderOfProcess => (refused_beside_reader(0), refused_beside_reader(1)),
@@ -445,6 +452,22 @@ mod tests {
         ]);
         history.reentrant = reentrant;
         history.terms.renews = true;
+        history
+    }
+
+    /// A release ends at 6. The server executes a request at 8 that extends the token and was sent then.
+    fn extended_late(sent: u64) -> History {
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (1, granted(1, Some(10))),
+            (5, releases(2, 0, 1)),
+            (6, done(2)),
+            (8, stores(0, "a", Some(18))),
+        ]);
+        history.terms.renews = true;
+        history.dials(0, 0, 0, None);
+        history.asks(0, sent, Some(8), Some(9));
         history
     }
 

@@ -72,7 +72,10 @@ pub(super) fn run(args: &Foreign, out: &mut impl Write) -> Fallible<bool> {
     let backend = WallClock::new(args.place.open()?, args.lease);
     let properties = select::properties(&args.property)?;
     let faults = select::faults(&args.fault)?;
-    let lock = subject::Foreign::start(&args.command).map_err(told)?;
+    let rehearsal = progress::waiting("the adapter starts, and rehearses without faults");
+    let lock = subject::Foreign::start(&args.command);
+    rehearsal.finish_and_clear();
+    let lock = lock.map_err(told)?;
     let plan = Plan {
         seeds: args.seed..args.seed.saturating_add(args.seeds),
         jobs: args.jobs.max(1),

@@ -29,6 +29,15 @@ pub(super) fn bar(name: &str, count: Option<u64>) -> ProgressBar {
     }
 }
 
+/// Makes a spinner for a step of unknown length, with the time that it has taken so far.
+pub(super) fn waiting(what: &str) -> ProgressBar {
+    let bar = bar(what, None);
+    match ProgressStyle::with_template("{msg} {spinner} {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
 /// Steps of a bar for time.
 #[cfg(feature = "bench")]
 pub(super) fn steps(elapsed: Duration) -> u64 {

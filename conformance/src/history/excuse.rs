@@ -33,6 +33,8 @@ pub enum Excuse {
     ScriptLostAtTheEnd,
     /// The owner of a reentrant lock acquires it again under the same token.
     AcquiredAgain,
+    /// A request to extend a grant was sent before its release, and landed after it.
+    ExtensionInFlight,
     /// Undoing a call takes several requests.
     RequestsInARow,
     /// A place in a queue stays until the next client asks.

@@ -24,6 +24,8 @@ struct Open {
     request: usize,
     /// Number of confirmations to wait for, if it is a subscription.
     confirmations: Option<usize>,
+    /// True if it asks the server to block.
+    blocks: bool,
 }
 
 /// A request found in the bytes.
@@ -52,9 +54,16 @@ impl Pairing {
             *subscribed |= subscribes;
             open.push_back(Open {
                 confirmations: subscribes.then_some(found.arguments.max(1)),
+                blocks: found.blocks > Duration::ZERO,
                 request: note(found),
             });
         });
+    }
+
+    /// Returns true if a request before `request` asks the server to block and has no reply yet: the server does not read on.
+    pub(super) fn blocks_before(&self, request: usize) -> bool {
+        let mut before = self.open.iter().take_while(|it| it.request < request);
+        before.any(|it| it.blocks)
     }
 
     /// Takes bytes from the server. Returns the requests whose replies they complete.

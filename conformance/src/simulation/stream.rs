@@ -646,10 +646,23 @@ impl Link {
         open
     }
 
+    /// Returns true if the next message that is due waits for a reply: a server that blocks for a client reads no more requests
+    /// from it. It is delivered after that reply, so what it changes counts as this client's doing.
+    fn is_held_back(&self, now: Duration) -> bool {
+        let due = self.requests.front().filter(|message| message.due <= now);
+        due.is_some_and(|message| self.pairing.blocks_before(message.requests.start))
+    }
+
     /// Delivers the next message that is due; an error means that the server is gone.
     ///
     /// One message only: the servers are observed after each poll, so that what each request does is seen on its own.
     fn deliver(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<()> {
+        if self.is_held_back(now) {
+            if self.hang_up {
+                self.requests.clear(); // a server that blocks for a client forgets its requests when it hangs up
+            }
+            return Ok(());
+        }
         while let Some(message) = self
             .requests
             .front_mut()
@@ -775,7 +788,9 @@ impl Future for Link {
             let now = link.recorder.now();
             link.let_go(now);
             link.collect(cx, now);
+            let held_back = link.is_held_back(now);
             let open = link.exchange(cx, now);
+            let freed = held_back && !link.is_held_back(now);
             link.hand_over(now);
             if link.hang_up && link.requests.is_empty() {
                 let _ = Pin::new(&mut link.transport).poll_shutdown(cx);
@@ -791,7 +806,7 @@ impl Future for Link {
             }
             link.count(link.requests.len() + link.replies.len());
             let more = link.requests.front().is_some_and(|next| next.due <= now);
-            if std::mem::take(&mut link.delivered) && more {
+            if (std::mem::take(&mut link.delivered) || freed) && more {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -860,8 +875,12 @@ mod tests {
     }
 
     fn send(end: &mut ClientEnd) {
+        write(end, PING);
+    }
+
+    fn write(end: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
         let mut cx = Context::from_waker(Waker::noop());
-        let sent = Pin::new(end).poll_write(&mut cx, PING);
+        let sent = Pin::new(end).poll_write(&mut cx, bytes);
         assert!(matches!(sent, Poll::Ready(Ok(_))));
     }
 
@@ -891,6 +910,22 @@ mod tests {
         assert!(poll(&mut link), "another request is due");
         assert_eq!(arrived(&mut server), PING.len());
         assert!(!poll(&mut link), "no request is left");
+        assert_eq!(arrived(&mut server), PING.len());
+    }
+
+    #[test]
+    fn a_request_behind_one_that_blocks_waits_for_its_reply() {
+        const BLPOP: &[u8] = b"*3\r\n$5\r\nBLPOP\r\n$1\r\nk\r\n$1\r\n0\r\n";
+        let (mut link, mut end, mut server, _) = link(&[], 1_024);
+        write(&mut end, BLPOP);
+        poll(&mut link);
+        assert_eq!(arrived(&mut server), BLPOP.len());
+        send(&mut end);
+        assert!(!poll(&mut link), "it waits for the server");
+        assert_eq!(arrived(&mut server), 0);
+        write(&mut server, b"*-1\r\n");
+        assert!(poll(&mut link), "there is more to deliver");
+        poll(&mut link);
         assert_eq!(arrived(&mut server), PING.len());
     }
 

@@ -354,6 +354,8 @@ enum Blocking {
     Bounded,
     /// Until a release pushes an element.
     ForEver,
+    /// For an eighth of the request timeout, on the connection that carries all requests of the process.
+    SharedConnection,
 }
 
 impl Subject for Blocking {
@@ -363,6 +365,7 @@ impl Subject for Blocking {
         match self {
             Self::Bounded => "blocks-in-blpop",
             Self::ForEver => "blocks-for-ever",
+            Self::SharedConnection => "blocks-a-shared-connection",
         }
     }
 
@@ -391,16 +394,23 @@ impl Subject for Blocking {
             if left.is_zero() {
                 return Ok(None);
             }
+            let freed = lock.beside("freed");
             let pause = match self {
                 Self::Bounded => left.as_secs_f64().to_string(),
                 Self::ForEver => "0".to_owned(),
+                Self::SharedConnection => {
+                    let left = left.min(lock.host.request_timeout() / 8);
+                    let pause = left.as_secs_f64().to_string();
+                    let _: Option<(String, String)> = lock.ask(&["BLPOP", &freed, &pause]).await?;
+                    continue;
+                }
             };
             let mut own = lock
                 .host
                 .patient_connection(0, left + lock.host.request_timeout())
                 .await?;
             let _: Option<(String, String)> = redis::cmd("BLPOP")
-                .arg(lock.beside("freed"))
+                .arg(freed)
                 .arg(pause)
                 .query_async(&mut own)
                 .await?;
@@ -523,6 +533,7 @@ fn a_mutex_excludes_the_tasks_of_a_process() {
 #[test]
 fn waiters_block_on_a_list_for_a_bounded_time() {
     is_cleared(Blocking::Bounded);
+    is_cleared(Blocking::SharedConnection);
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Starting {
             Ok(Ok(hello)) => Ok((self.program, hello)),
             Ok(Err(why)) => Err(ForeignError::NoHello(self.program.with_status(why))),
             Err(_) => Err(ForeignError::NoHello(format!(
-                "no line within {} s",
+                "no line within {} s; an adapter writes it before it reads a request",
                 START_MAX.as_secs()
             ))),
         }
