@@ -19,6 +19,8 @@ pub(crate) struct Browser {
     from: Receiver<Value>,
     session: String,
     next: u64,
+    /// Number of pages that were loaded.
+    loads: u64,
     /// Errors that the page reported.
     pub(crate) complaints: Vec<String>,
     _profile: tempfile::TempDir,
@@ -63,6 +65,7 @@ impl Browser {
             from: reader(from),
             session: String::new(),
             next: 0,
+            loads: 0,
             complaints: Vec::new(),
             _profile: profile,
         };
@@ -107,6 +110,7 @@ impl Browser {
                 self.complaints.push(params["exceptionDetails"].to_string());
             }
             Some("Runtime.consoleAPICalled") => self.complaints.push(params["args"].to_string()),
+            Some("Page.loadEventFired") => self.loads += 1,
             Some("Log.entryAdded") => self.complaints.push(params["entry"].to_string()),
             _ => {}
         }
@@ -114,8 +118,12 @@ impl Browser {
     }
 
     pub(crate) fn open(&mut self, address: &str) {
+        let before = self.loads;
+        // The event may come before the answer.
         self.ask("Page.navigate", json!({ "url": address }));
-        while self.hear()["method"] != "Page.loadEventFired" {}
+        while self.loads == before {
+            self.hear();
+        }
     }
 
     /// Waits until an expression is true in the page.
