@@ -15,7 +15,7 @@ use crate::{
     scenario::{EVENTS_READABLE, Scenario, shrink},
     simulation::{Run, RunError},
     subject::{Adapted, DynSubject, Expected, Promises},
-    verdict::{Cell, broke_before, claim, row_of, without_outside},
+    verdict::{Cell, broke_before, claim, nemeses_for, row_of, without_outside},
 };
 pub use fixed::{Disagreement, FixedRuns};
 pub(crate) use rehearsal::{Rehearsed, rehearse};
@@ -502,7 +502,7 @@ impl fmt::Display for ScenarioSource {
 /// Returns the promised properties that a run broke.
 #[must_use]
 pub fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
-    let nemeses = scenario.nemeses();
+    let nemeses = nemeses_for(promises, scenario);
     let blamed = |&(property, ref finding): &(Property, Finding)| {
         let witness = finding.witness()?;
         let history = &judged.run.history;

@@ -9,7 +9,7 @@ mod quorum;
 use crate::{
     checker::{CHECKERS, Property, Witness},
     history::{History, Reading},
-    scenario::{Event, Happening, Scenario, Topology, nemesis::DRIFT_PPM_MAX},
+    scenario::{Event, Happening, Scenario, Topology},
     subject::{Fencing, Promises},
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -47,6 +47,16 @@ pub fn keeps(promises: Promises, nemesis: &str) -> bool {
     judged.all(|it| claim_of(promises, [nemesis], it) != Claim::Outside)
 }
 
+/// Returns the nemeses of a scenario as they are for a lock with these promises: a clock may be off by more or less than it
+/// tolerates.
+#[must_use]
+pub fn nemeses_for(promises: Promises, scenario: &Scenario) -> BTreeSet<&'static str> {
+    let faults = scenario.faults();
+    faults
+        .map(|(.., fault)| fault.nemesis_for(promises.drift_ppm))
+        .collect()
+}
+
 /// Returns the time of the first fault under which a lock claims nothing about a property; `None` without
 /// such a fault.
 #[must_use]
@@ -55,9 +65,10 @@ pub fn first_outside(
     scenario: &Scenario,
     property: Property,
 ) -> Option<Duration> {
-    let outside = scenario
-        .faults()
-        .filter(|(.., fault)| claim_of(promises, [fault.nemesis()], property) == Claim::Outside);
+    let outside = scenario.faults().filter(|(.., fault)| {
+        let nemesis = fault.nemesis_for(promises.drift_ppm);
+        claim_of(promises, [nemesis], property) == Claim::Outside
+    });
     let first = outside.map(|(from, ..)| from).min();
     first.map(Duration::from_millis)
 }
@@ -73,7 +84,8 @@ pub fn without_outside(
 ) -> Option<Scenario> {
     let stays = |event: &&Event| match event.happening {
         Happening::Fault { fault, .. } => {
-            claim_of(promises, [fault.nemesis()], property) == Claim::Holds
+            let nemesis = fault.nemesis_for(promises.drift_ppm);
+            claim_of(promises, [nemesis], property) == Claim::Holds
         }
         Happening::Op { .. } => true,
     };
@@ -104,7 +116,7 @@ pub fn broke_before(
     let reading = Reading::of(&before);
     let mut findings = checkers.map(|checker| checker.judge(&reading));
     // All other faults remain part of the claim.
-    let others = scenario.faults().map(|(.., fault)| fault.nemesis());
+    let others = nemeses_for(promises, scenario).into_iter();
     let others = others.filter(|it| claim_of(promises, [*it], property) != Claim::Outside);
     let claim = claim(promises, &others.collect(), property);
     findings.any(|finding| {
@@ -168,7 +180,8 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -
         property,
         Property::Cancellation | Property::CleanUp | Property::LostReply
     );
-    if tidies && !promises.tidy {
+    // Keys without an end are judged of untidy locks too.
+    if tidies && !promises.tidy && property != Property::CleanUp {
         return Claim::Outside;
     }
     let borne = |nemesis: &str| match nemesis {
@@ -209,10 +222,8 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     match cost {
         Cost::Nothing => Claim::Holds,
         Cost::Punctuality => only_if(!unfenced),
-        Cost::Drift => {
-            let tolerated = i64::from(promises.drift_ppm) >= 2 * DRIFT_PPM_MAX;
-            only_if(tolerated || !believed)
-        }
+        // A drift beyond the promise is another nemesis: see [`nemeses_for`].
+        Cost::Drift => only_if(promises.drift_ppm > 0 || !believed),
         Cost::Belief => only_if(!believed && !unaware),
         Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
         Cost::Part if needs_all_keys(property) => only_if(quorum != Claim::Outside),
@@ -315,6 +326,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::{Fault, generate::Generator};
 
     #[test]
     fn drift_counts_only_for_locks_that_promise_to_tolerate_it() {
@@ -328,6 +340,29 @@ mod tests {
             claim(naive, &BTreeSet::from(["pause"]), Property::Exclusion),
             Claim::Holds
         );
+    }
+
+    #[test]
+    fn a_clock_may_be_off_by_half_of_the_drift_that_a_lock_tolerates() {
+        let of = |tolerated, ppm| {
+            let client = Fault::Drift { host: 0, ppm };
+            let node = Fault::NodeDrift { node: 0, ppm };
+            [client, node].map(|fault| fault.nemesis_for(tolerated))
+        };
+        assert_eq!(of(0, 9_000), ["drift-beyond", "node-fast"]);
+        assert_eq!(of(0, 100), ["drift", "node-drift"]);
+        assert_eq!(of(9_000, 4_500), ["drift", "node-drift"]);
+        assert_eq!(of(9_000, 4_501), ["drift-beyond", "node-fast"]);
+        assert_eq!(of(9_000, -4_501), ["drift-beyond", "node-slow"]);
+        assert_eq!(of(100_000, -50_000), ["drift", "node-drift"]);
+        let promises = Promises::mutex_on_one_node().with_drift_ppm(1_000);
+        let scenarios = |name| {
+            let generator = Generator::of(promises, Some(name));
+            (0..20).map(move |seed| generator.scenario(seed))
+        };
+        let all = scenarios("drift").chain(scenarios("node-drift"));
+        let names: BTreeSet<_> = all.flat_map(|it| nemeses_for(promises, &it)).collect();
+        assert_eq!(names, BTreeSet::from(["drift", "node-drift"]));
     }
 
     #[test]

@@ -13,8 +13,8 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Cause, Excuse, Fate, FaultEffect, History, Holder, Moment, Operation, Outcome, Reading,
-    TokenSpan, What,
+    Actor, Call, Cause, Excuse, Fate, FaultEffect, History, Holder, Moment, Operation, Outcome,
+    Reading, TokenSpan, What,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,8 +43,14 @@ impl Checker for CleanUp {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
-        if let Some(witness) = stepped_over(history).or_else(|| in_the_queue(history)) {
+        let left = || stepped_over(history).or_else(|| in_the_queue(history));
+        if history.terms.tidy
+            && let Some(witness) = left()
+        {
             return Finding::Violation(witness);
+        }
+        if !history.terms.tidy && !is_orderly(history) {
+            return Finding::Unknown("the lock promises no clean-up, and something went wrong");
         }
         let looks = looks(history);
         if looks.is_empty() {
@@ -174,9 +180,34 @@ fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
+/// True if no fault struck, each call returned, and each grant was given back or is held.
+fn is_orderly(history: &Reading<'_>) -> bool {
+    let mut operations = history.operations().iter();
+    let returned = operations.all(|it| {
+        let told = matches!(it.outcome, Outcome::Ok | Outcome::Fail(_));
+        told && !matches!(it.call, Call::Drop { .. })
+    });
+    // The run ends with the end of each process.
+    let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
+    let struck = |(at, what): (Moment, &What)| {
+        let is_fault = matches!(
+            what,
+            What::Strikes { .. }
+                | What::Cut { .. }
+                | What::Pause { .. }
+                | What::Restart { .. }
+                | What::Panic { .. }
+        );
+        is_fault || matches!(what, What::Crash { .. }) && at.at < end
+    };
+    returned && !history.iter().any(struck)
+}
+
 fn looks(history: &History) -> Vec<Look<'_>> {
     let mut looks = Vec::new();
-    let mut dead = false;
+    // An untidy lock may leave keys for a lease, but none for ever where nothing went wrong.
+    let tidy = history.terms.tidy;
+    let mut dead = !tidy;
     for (at, what) in history.iter() {
         dead |= matches!(what, What::Crash { .. } | What::Panic { .. });
         if let What::Remains {
@@ -190,8 +221,8 @@ fn looks(history: &History) -> Vec<Look<'_>> {
                 at,
                 keys: if dead { endless } else { keys },
                 endless,
-                subscriptions: *subscriptions,
-                tasks: *tasks,
+                subscriptions: if tidy { *subscriptions } else { 0 },
+                tasks: if tidy { *tasks } else { 0 },
             });
         }
     }
@@ -389,10 +420,27 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     let operations = history.operations().iter();
     let unsent = operations.filter(|it| it.ended.at <= at && sent_nothing(history, it));
     let known = known.chain(unsent.map(|it| it.ended.at));
+    let found = (0..history.sessions.len()).filter_map(|session| found_broken(history, session));
+    let known = known.chain(found.filter(|&noticed| noticed <= at));
     let known = known.max().map_or(at, |known| {
         known.saturating_add(history.lease + 2 * timeout)
     });
     known.max(at)
+}
+
+/// Returns when a process noticed that a connection had broken, if a call of it was under way and had no request on this
+/// connection: it cannot tell whether the connection took its request.
+fn found_broken(history: &Reading<'_>, session: usize) -> Option<Duration> {
+    let it = history.sessions.get(session).filter(|it| it.broken)?;
+    let noticed = it.noticed?;
+    let mut calls = history.operations().iter().filter(|call| {
+        call.actor.host == it.host && call.asked.at <= noticed && noticed <= call.ended.at
+    });
+    let found = calls.any(|call| {
+        let mut requests = history.requests.iter();
+        !requests.any(|request| request.session == session && call.asked.at <= request.sent)
+    });
+    found.then_some(noticed)
 }
 
 /// True if the last attempt of a call ended in an error and sent no request, because the connection was broken.
@@ -1065,6 +1113,29 @@ mod tests {
             (6, queue(0, &["b"])),
             (6, granted(1, Some(17))),
         ]));
+    }
+
+    #[test]
+    fn an_untidy_lock_leaves_no_key_without_an_end_if_nothing_went_wrong() {
+        let convicts = |endless: bool, more: Vec<(u64, What)>| {
+            let keys = vec![b"freed".to_vec()];
+            let remains = What::Remains {
+                endless: if endless { keys.clone() } else { vec![] },
+                keys,
+                subscriptions: 1,
+                tasks: 1,
+            };
+            let mut entries = vec![(1, tries(1, 0)), (1, refused(1)), (9, remains)];
+            entries.splice(2..2, more);
+            let mut history = history(entries);
+            (history.lease, history.terms.tidy) = (s(12), false);
+            history.push(s(50), What::Crash { host: 0 });
+            CleanUp.check(&history).witness().is_some()
+        };
+        assert!(convicts(true, vec![]));
+        assert!(!convicts(false, vec![]));
+        let failed = vec![(2, tries(2, 0)), (3, unknown(2))];
+        assert!(!convicts(true, failed), "a call failed");
     }
 
     /// The node of a lock answers each request that would end a place in its queue with an error, for most of a lease.

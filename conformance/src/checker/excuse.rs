@@ -208,7 +208,8 @@ impl Excuse {
                  long, so its place in the queue stays until its key expires"
             }
             Self::Search => {
-                "a task looks for a request that had no answer, or an error as its answer, for a lease"
+                "a task looks for a request that had no answer, or an error as its answer, for a lease; so it may if a call \
+                 found a connection broken, which may have carried a request"
             }
             Self::FewForgot => {
                 "more nodes forgot the grant than the majority bears: the lock cannot know"

@@ -111,7 +111,7 @@ fn out_of_order(history: &Reading<'_>, fenced: &[(&Belief, u64)]) -> Option<Witn
             let why = if got == had {
                 "the number was given twice"
             } else {
-                "it was taken before the grant"
+                "the grants and their numbers were not given in the same order"
             };
             return Some(Witness {
                 at: late.from,

@@ -18,10 +18,10 @@
 //! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
 //! meets none of these.
 
-use super::{Checker, Finding, Property, Witness, in_process, seconds};
+use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::history::{
-    Belief, Call, End, Excuse, FaultIntervals, Mode, Moment, OpId, Operation, Outcome, Reading,
-    Refusal, TokenSpan,
+    Belief, Call, End, Excuse, FaultIntervals, Kind, Mode, Moment, OpId, Operation, Outcome,
+    Reading, Refusal, TokenSpan,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -293,9 +293,18 @@ fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
         let mut tokens = tokens(**node);
         !tokens.any(|span| span.stood_within(round.asked, round.ended))
     };
+    // The token of a reentrant owner lets it in again, and a semaphore refuses when its permits do not suffice.
+    let room = match history.kind {
+        Kind::Semaphore(permits) => permits.saturating_sub(room::permits_of(it)),
+        Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => 0,
+    };
     let surely_taken = |node: &&u8| {
-        let mut tokens = tokens(**node);
-        tokens.any(|span| span.from <= round.asked && round.ended < span.gone.0)
+        let standing = tokens(**node).filter(|span| {
+            let lets_in = history.reentrant && span.owner == Some(host);
+            !lets_in && span.from <= round.asked && round.ended < span.gone.0
+        });
+        let holders: BTreeSet<&[u8]> = standing.map(|span| span.token).collect();
+        holders.len() > usize::try_from(room).unwrap_or(usize::MAX)
     };
     let (heard, silent): (Vec<u8>, Vec<u8>) =
         (0..nodes).partition(|&node| history.is_heard(host, Some(node), &round));
@@ -535,7 +544,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, What},
+        history::{Cause, Holder, What},
         scenario::{Fault, Topology},
     };
 
@@ -997,5 +1006,54 @@ mod tests {
         assert!(!ends_in_an_error(&[31]));
         assert!(ends_in_an_error(&[20, 31]), "it knew");
         assert!(ends_in_an_error(&[]));
+    }
+
+    /// Of three nodes the second one fails; the first and the last store these tokens, or none, when a call of the process 0 ends
+    /// in an error. Returns true if the servers could decide it.
+    fn is_decided(kind: Kind, reentrant: bool, first: &[(u8, &str)], last: &[(u8, &str)]) -> bool {
+        let stores = |node, holders: &[(u8, &str)]| {
+            let mut stored: Vec<Holder> = Vec::new();
+            let each = holders.iter().map(|&(host, token)| {
+                stored.push(Holder {
+                    token: token.into(),
+                    expires: Some(s(20)),
+                    ..Holder::default()
+                });
+                let (cause, stored) = (Cause::Client(host), stored.clone());
+                let what = What::Server {
+                    node,
+                    cause,
+                    stored,
+                    anonymous: 0,
+                };
+                (0, what)
+            });
+            each.collect::<Vec<_>>()
+        };
+        let (node, keeps) = (1, true);
+        let mut entries = [stores(0, first), stores(2, last)].concat();
+        let fault = Fault::NodeCrash { node, keeps };
+        entries.push((1, What::Strikes { fault }));
+        let error = "no majority".to_owned();
+        entries.extend([(2, waits(1, 0, 10)), (4, What::Info { op: 1, error })]);
+        let mut history = history(entries);
+        history.topology = Topology::Nodes(3);
+        (history.kind, history.reentrant) = (kind, reentrant);
+        Liveness.check(&history).witness().is_some()
+    }
+
+    #[test]
+    fn a_node_that_has_room_for_the_call_refuses_nothing() {
+        let full = [(1, "b"), (2, "c")];
+        let semaphore = |first: &[_]| is_decided(Kind::Semaphore(2), false, first, &full);
+        assert!(!semaphore(&[(1, "b")]), "one permit is left");
+        assert!(semaphore(&full));
+        let mutex = |reentrant, host| {
+            let own = [(host, "a")];
+            is_decided(Kind::Mutex, reentrant, &own, &[(1, "b")])
+        };
+        assert!(!mutex(true, 0), "the owner may enter again");
+        assert!(mutex(true, 2));
+        assert!(mutex(false, 0));
     }
 }

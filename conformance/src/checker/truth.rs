@@ -558,9 +558,9 @@ impl Facts<'_> {
                     && request.executed.is_some_and(meanwhile)
             });
             let heard = self.0.is_heard(host, Some(*node), it);
-            !(earlier && self.0.accepts(Excuse::EarlierRequest))
-                && (heard || !self.0.accepts(Excuse::NodeUnheard))
-                && !spans.iter().any(foreign)
+            let asks = earlier && self.0.accepts(Excuse::EarlierRequest);
+            let silent = !heard && self.0.accepts(Excuse::NodeUnheard);
+            !asks && !silent && !spans.iter().any(foreign)
         };
         (0..nodes).filter(is_free).count() >= self.quorum()
     }

@@ -43,6 +43,8 @@ pub struct Terms {
     pub notices: bool,
     /// A client has to set up the latch or counter before its first use.
     pub set_up: bool,
+    /// A call that was cancelled or failed, and a dropped guard, leave nothing.
+    pub tidy: bool,
     /// A counter ends a lease after its first admission, and then starts again.
     pub anew: bool,
 }
@@ -72,6 +74,7 @@ impl Terms {
         signals: false,
         notices: false,
         set_up: false,
+        tidy: true,
         anew: false,
     };
 

@@ -373,6 +373,43 @@ impl Fault {
         }
     }
 
+    /// Returns the nemesis for a lock that tolerates such a difference in rate between two clocks. Each clock takes half of it;
+    /// a clock that is off by more is beyond the promise, and one that is off by less within it, whatever the usual bound.
+    #[must_use]
+    pub fn nemesis_for(self, drift_ppm: u32) -> &'static str {
+        let within = |ppm: i64| ppm.unsigned_abs() <= u64::from(drift_ppm / 2);
+        if drift_ppm == 0 {
+            return self.nemesis();
+        }
+        if let Self::Drift { ppm, .. } = self {
+            return if within(ppm) { "drift" } else { "drift-beyond" };
+        }
+        let Self::NodeDrift { ppm, .. } = self else {
+            return self.nemesis();
+        };
+        if within(ppm) {
+            "node-drift"
+        } else if ppm > 0 {
+            "node-fast"
+        } else {
+            "node-slow"
+        }
+    }
+
+    /// Scales a drift within the usual bound down to what such a lock tolerates, if it tolerates less.
+    pub(super) fn within_drift(self, drift_ppm: u32) -> Self {
+        let tolerated = i64::from(drift_ppm).min(2 * DRIFT_PPM_MAX);
+        let scaled = |ppm: i64| match ppm.abs() <= DRIFT_PPM_MAX && tolerated > 0 {
+            true => ppm * tolerated / (2 * DRIFT_PPM_MAX),
+            false => ppm,
+        };
+        let mut fault = self;
+        if let Self::Drift { ppm, .. } | Self::NodeDrift { ppm, .. } = &mut fault {
+            *ppm = scaled(*ppm);
+        }
+        fault
+    }
+
     /// Returns the name of the nemesis that generates such faults.
     #[must_use]
     pub const fn nemesis(self) -> &'static str {

@@ -291,6 +291,10 @@ fn scenarios(
                 let faults = strikes
                     .into_iter()
                     .flatten()
+                    .map(|strike| Strike {
+                        fault: strike.fault.within_drift(promises.drift_ppm),
+                        ..strike
+                    })
                     .map(|strike| (strike.at, strike.event(hosts, topology, times)));
                 let faults: Vec<_> = faults
                     .filter_map(|(at, fault)| Some((at, fault?)))

@@ -5,7 +5,7 @@
 //! relatives have one confirmation for each argument. Other commands need no special case.
 
 use super::blocking::blocks_for;
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, ops::Range, time::Duration};
 
 /// The requests of one connection that have no reply yet.
 #[derive(Default)]
@@ -26,6 +26,8 @@ struct Open {
     confirmations: Option<usize>,
     /// True if it asks the server to block.
     blocks: bool,
+    /// Its size.
+    bytes: usize,
 }
 
 /// A request found in the bytes.
@@ -55,9 +57,25 @@ impl Pairing {
             open.push_back(Open {
                 confirmations: subscribes.then_some(found.arguments.max(1)),
                 blocks: found.blocks > Duration::ZERO,
+                bytes: found.bytes,
                 request: note(found),
             });
         });
+    }
+
+    /// Returns where to cut a chunk that has just been taken and completes these requests: behind each request that asks the
+    /// server to block, as the number of bytes up to the end of the chunk, with the next request. The last cut comes first.
+    pub(super) fn cuts(&self, requests: &Range<usize>) -> Vec<(usize, usize)> {
+        let mut cuts = Vec::new();
+        let mut tail = self.requests.begun.len();
+        let newest = self.open.iter().rev();
+        for it in newest.take_while(|it| requests.contains(&it.request)) {
+            if it.blocks && tail > 0 {
+                cuts.push((tail, it.request + 1));
+            }
+            tail += it.bytes;
+        }
+        cuts
     }
 
     /// Returns true if a request before `request` asks the server to block and has no reply yet: the server does not read on.

@@ -176,6 +176,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         signals: promises.signals,
         notices: promises.notices,
         set_up: promises.set_up,
+        tidy: promises.tidy,
         anew: promises.anew,
     }
 }

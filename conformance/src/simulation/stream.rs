@@ -627,7 +627,7 @@ impl Link {
                 }
                 None => {
                     let message = self.message(Direction::Requests, now, bytes);
-                    self.requests.push_back(message);
+                    self.queue(message);
                 }
             }
         }
@@ -644,6 +644,25 @@ impl Link {
         let open = delivered.and_then(|()| self.receive(&mut Context::from_waker(&waker), now));
         self.bell = Some((bell, waker));
         open
+    }
+
+    /// Queues a message for the server. What follows a request that blocks is a message of its own.
+    fn queue(&mut self, mut message: Message) {
+        let mut rest = Vec::new();
+        if message.requests.start + 1 < message.requests.end {
+            let length = message.bytes.len();
+            for (tail, next) in self.pairing.cuts(&message.requests) {
+                rest.push(Message {
+                    bytes: message.bytes.split_off(length.saturating_sub(tail)),
+                    requests: next..message.requests.end,
+                    answered: Vec::new(),
+                    ..message
+                });
+                message.requests.end = next;
+            }
+        }
+        self.requests.push_back(message);
+        self.requests.extend(rest.into_iter().rev());
     }
 
     /// Returns true if the next message that is due waits for a reply: a server that blocks for a client reads no more requests
@@ -927,6 +946,18 @@ mod tests {
         assert!(poll(&mut link), "there is more to deliver");
         poll(&mut link);
         assert_eq!(arrived(&mut server), PING.len());
+        // All in one chunk, with the beginning of another request.
+        write(&mut server, b"+PONG\r\n");
+        write(&mut end, &[PING, BLPOP, PING, b"*1\r\n"].concat());
+        for _ in 0..3 {
+            poll(&mut link);
+        }
+        assert_eq!(arrived(&mut server), PING.len() + BLPOP.len());
+        write(&mut server, b"+PONG\r\n*-1\r\n");
+        for _ in 0..3 {
+            poll(&mut link);
+        }
+        assert_eq!(arrived(&mut server), PING.len() + 4);
     }
 
     #[test]

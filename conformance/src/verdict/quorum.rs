@@ -132,6 +132,10 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
         let known = votes.iter_mut().find(|vote| vote.node == *node);
         let theirs = *cause == Cause::Client(belief.actor.host);
         match (known, stands) {
+            // The owner of a reentrant lock has given an earlier grant back under the same token.
+            (Some(_), None) if theirs && at < belief.asked => {
+                votes.retain(|vote| vote.node != *node)
+            }
             (Some(vote), stands) => {
                 vote.becomes(stands, *cause, theirs.then_some(at.at + lasts), at.at)
             }
@@ -192,7 +196,7 @@ impl Vote {
     ) {
         self.look(now);
         if let (Some(_), Some(due)) = (stands, due) {
-            (self.due, self.forgot) = (due, None);
+            (self.due, self.forgot, self.ended) = (due, None, false);
         } else if stands.is_none() && self.stored.is_some() && cause == Cause::Fault {
             self.forgot = Some(now);
         }
@@ -303,6 +307,31 @@ mod tests {
             !extended(vec![(4, renews(2, 0, 1))]),
             "the holder does not learn of it"
         );
+    }
+
+    /// The owner of a reentrant lock gives a grant back, and is then granted the lock by fewer nodes under the same token.
+    #[test]
+    fn a_grant_that_was_given_back_leaves_no_votes() {
+        let stands = |given_back: u8| {
+            let mut entries = vec![(0, tries(1, 0))];
+            entries.extend((0..5).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
+            entries.extend([(0, granted(1, Some(9))), (1, releases(2, 0, 1))]);
+            entries.extend((0..given_back).map(|node| (1, empties(node, Cause::Client(0)))));
+            entries.extend([(1, done(2)), (2, tries(3, 0))]);
+            entries.extend((2..5).map(|node| (2, stores_on(node, 0, "a", Some(12)))));
+            entries.extend([(2, granted(3, Some(11))), (3, empties(2, Cause::Fault))]);
+            let mut history = history(entries);
+            (history.topology, history.reentrant) = (Topology::Nodes(5), true);
+            let witness = Witness {
+                at: Moment::at(s(8)),
+                until: None,
+                grants: vec![3],
+                message: String::new(),
+            };
+            stands(&history, Property::GroundedBelief, &witness)
+        };
+        assert!(!stands(5), "three nodes granted it");
+        assert!(stands(0), "five nodes stored it");
     }
 
     #[test]

@@ -158,8 +158,9 @@ impl Promises {
         self
     }
 
-    /// Promises no clean-up: the grant of a cancelled or failed call or of a dropped guard may stand until its lease ends. Without this a lock that leaves
-    /// such a grant breaks P12, P14 or P15.
+    /// Promises no clean-up: the grant of a cancelled or failed call or of a dropped guard may stand until its lease ends.
+    /// Without this a lock that leaves such a grant breaks P12, P14 or P15. A key that never ends still breaks P15 if nothing went wrong in the whole run, unless
+    /// [`Subject::outlasts`](crate::Subject::outlasts) names it.
     #[must_use]
     pub const fn untidy(mut self) -> Self {
         self.tidy = false;

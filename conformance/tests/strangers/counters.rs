@@ -192,3 +192,74 @@ fn a_latch_counts_down_in_a_script() {
 fn a_latch_that_counts_down_in_two_requests_is_convicted() {
     is_convicted(Latch::InTwoRequests, Property::Latch);
 }
+
+/// A counter with an expiry: it admits so many clients in each lease.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limiter {
+    /// A script creates the counter with its expiry, and counts.
+    Script,
+    /// The same, and the client after the last one is admitted too.
+    OneTooMany,
+    /// The client reads the counter, and then counts.
+    TwoRequests,
+}
+
+impl Subject for Limiter {
+    opens_a_handle!(());
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Script => "limiter",
+            Self::OneTooMany => "limiter-one-too-many",
+            Self::TwoRequests => "limiter-in-two-requests",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::of(Kind::Admission(COUNT))
+            .untidy()
+            .beginning_anew()
+    }
+
+    async fn try_lock(&self, _: &Handle) -> Result<Option<()>, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn release(&self, _: &Handle, (): ()) -> Result<bool, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn admit(&self, lock: &Handle) -> Result<bool, BoxError> {
+        let script =
+            "redis.call('set', KEYS[1], 0, 'nx', 'px', ARGV[1]) return redis.call('incr', KEYS[1])";
+        let limit = match self {
+            Self::Script | Self::TwoRequests => COUNT,
+            Self::OneTooMany => COUNT + 1,
+        };
+        if *self == Self::TwoRequests {
+            let counted: Option<u32> = lock.ask(&["GET", &lock.key]).await?;
+            let admits = counted.unwrap_or(0) < limit;
+            if admits {
+                let _: u32 = lock.eval(script, &[&lock.key], &[&lock.lease_ms()]).await?;
+            }
+            return Ok(admits);
+        }
+        let number: u32 = lock.eval(script, &[&lock.key], &[&lock.lease_ms()]).await?;
+        Ok(number <= limit)
+    }
+
+    fn outlasts(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    fn observe(&self, _: &dyn View, _: &str) -> Observed {
+        Observed::default()
+    }
+}
+
+#[test]
+fn a_limiter_admits_so_many_in_each_lease() {
+    is_cleared(Limiter::Script);
+    is_convicted(Limiter::OneTooMany, Property::Admission);
+    is_convicted(Limiter::TwoRequests, Property::Admission);
+}

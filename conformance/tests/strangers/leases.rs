@@ -214,3 +214,59 @@ fn tickets_lie_in_a_sorted_set() {
 fn tickets_that_stay_are_convicted() {
     is_convicted(Place::ForEver, Property::Progress);
 }
+
+/// A lock whose deadline leaves so much of the lease for clocks that run at different rates, in parts per million. It promises
+/// to tolerate [`TOLERATED_PPM`].
+struct Allowing(u32);
+
+/// Difference in rate between the clock of a client and that of the server.
+const TOLERATED_PPM: u32 = 9_000;
+
+struct Dated {
+    token: String,
+    until: Duration,
+}
+
+impl Subject for Allowing {
+    opens_a_handle!(Dated);
+
+    fn name(&self) -> &'static str {
+        match self.0 {
+            0 => "allows-for-no-drift",
+            _ => "allows-for-some-drift",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .untidy()
+            .with_deadline()
+            .with_drift_ppm(TOLERATED_PPM)
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Dated>, BoxError> {
+        let (token, begun) = (lock.host.random_token(), lock.host.now());
+        let words = ["SET", &*lock.key, &*token, "NX", "PX", &*lock.lease_ms()];
+        let set: Option<String> = lock.ask(&words).await?;
+        let allowance = lock.lease.mul_f64(f64::from(self.0) * 1e-6) + Duration::from_millis(2);
+        let until = begun + lock.lease.saturating_sub(allowance);
+        let grant = Dated { token, until };
+        Ok(set.map(|_| grant).filter(|it| lock.host.now() < it.until))
+    }
+
+    async fn release(&self, lock: &Handle, grant: Dated) -> Result<bool, BoxError> {
+        Ok(lock
+            .eval(COMPARE_AND_DELETE, &[&lock.key], &[&grant.token])
+            .await?)
+    }
+
+    fn deadline(&self, grant: &Dated) -> Option<Duration> {
+        Some(grant.until)
+    }
+}
+
+#[test]
+fn a_deadline_leaves_time_for_the_drift_that_a_lock_tolerates() {
+    is_cleared(Allowing(TOLERATED_PPM));
+    is_convicted(Allowing(0), Property::GroundedBelief);
+}

@@ -19,6 +19,8 @@ enum Wait {
     BackOff,
     /// The call pops an element that a release pushed to a list, and then sets the key.
     PoppedToken,
+    /// The same, with a list that never ends.
+    EndlessList,
     /// The call gives up after twice the wait.
     TooLong,
     /// The call gives up after half of the wait.
@@ -45,6 +47,7 @@ impl Subject for Waiter {
         match self.0 {
             Wait::BackOff => "backs-off",
             Wait::PoppedToken => "pops-a-wake-up",
+            Wait::EndlessList => "leaves-a-wake-up",
             Wait::TooLong => "waits-too-long",
             Wait::TooShort => "waits-too-short",
         }
@@ -65,7 +68,7 @@ impl Subject for Waiter {
         let until = match self.0 {
             Wait::TooShort => begun + wait / 2,
             Wait::TooLong => begun + wait * 2,
-            Wait::BackOff | Wait::PoppedToken => begun + wait,
+            Wait::BackOff | Wait::PoppedToken | Wait::EndlessList => begun + wait,
         };
         let mut pause = Duration::from_millis(10);
         loop {
@@ -81,13 +84,19 @@ impl Subject for Waiter {
                 .sleep((pause / 2 + pause * random / 512).min(left))
                 .await;
             pause = (pause * 2).min(LONGEST);
-            if self.0 == Wait::PoppedToken {
+            if matches!(self.0, Wait::PoppedToken | Wait::EndlessList) {
                 let _: Option<String> = lock.ask(&["LPOP", &lock.beside("freed")]).await?;
             }
         }
     }
 
     async fn release(&self, lock: &Handle, Token(token): Token) -> Result<bool, BoxError> {
+        if self.0 == Wait::EndlessList {
+            let script = "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end \
+                redis.call('del', KEYS[1], KEYS[2]) return redis.call('rpush', KEYS[2], 1)";
+            let freed = lock.beside("freed");
+            return Ok(lock.eval(script, &[&lock.key, &freed], &[&token]).await?);
+        }
         if self.0 == Wait::PoppedToken {
             let script = "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end \
                 redis.call('del', KEYS[1], KEYS[2]) redis.call('rpush', KEYS[2], 1) \
@@ -215,6 +224,11 @@ impl Subject for Queue {
 fn a_lock_may_wait_as_it_likes() {
     is_cleared(Waiter(Wait::BackOff));
     is_cleared(Waiter(Wait::PoppedToken));
+}
+
+#[test]
+fn an_untidy_lock_leaves_no_key_for_ever() {
+    is_convicted(Waiter(Wait::EndlessList), Property::CleanUp);
 }
 
 #[test]

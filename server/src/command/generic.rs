@@ -209,7 +209,7 @@ fn object(
     args: &mut Args<'_>,
     tell: impl FnOnce(&Ctx<'_>, u32) -> CommandResult,
 ) -> CommandResult {
-    match ctx.find_for_look(args.required()?) {
+    match ctx.find_for_inspection(args.required()?) {
         Some(slot) => tell(ctx, slot),
         None => Ok(Reply::Nil),
     }

@@ -71,7 +71,7 @@ fn role(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
             } else {
                 "connect"
             }),
-            Reply::Int(offset),
+            Reply::Int(if upstream.is_up { offset } else { -1 }),
         ]));
     }
     let replicas = replication.all_replicas().map(|replica| {
@@ -176,7 +176,9 @@ pub(super) fn describe(
     mut field: impl FnMut(&str, String),
 ) {
     if let Some(upstream) = &replication.upstream {
-        let since = now.0.div_euclid(1_000_000) - upstream.since.0.div_euclid(1_000_000);
+        let seconds = |at: UnixMicros| at.0.div_euclid(1_000_000);
+        let since = upstream.since.map(|at| (seconds(now) - seconds(at)).max(0));
+        let since = since.unwrap_or(-1);
         field("role", "slave".to_owned());
         field("master_host", upstream.address.host.clone());
         field("master_port", upstream.address.port.to_string());
@@ -184,13 +186,13 @@ pub(super) fn describe(
             "master_link_status",
             if upstream.is_up { "up" } else { "down" }.to_owned(),
         );
-        let last_io = if upstream.is_up { since.max(0) } else { -1 };
+        let last_io = if upstream.is_up { since } else { -1 };
         field("master_last_io_seconds_ago", last_io.to_string());
         field("master_sync_in_progress", "0".to_owned());
         field("slave_read_repl_offset", replication.offset.to_string());
         field("slave_repl_offset", replication.offset.to_string());
         if !upstream.is_up {
-            field("master_link_down_since_seconds", since.max(0).to_string());
+            field("master_link_down_since_seconds", since.to_string());
         }
         field("slave_priority", facts.priority.to_string());
         field("slave_read_only", u8::from(facts.is_read_only).to_string());

@@ -12,6 +12,9 @@ pub(crate) enum ClientsLimit {
     Percent(u64),
 }
 
+/// The least limit: with less, no client could talk to the node (`server.c: getClientEvictionLimit`).
+const BYTES_MIN: u64 = 128 * 1024;
+
 impl Default for ClientsLimit {
     fn default() -> Self {
         Self::Bytes(0)
@@ -51,10 +54,12 @@ impl ClientsLimit {
     #[inline]
     pub(crate) fn bytes(self, maxmemory: u64) -> Option<u64> {
         let bytes = match self {
+            Self::Bytes(0) => return None,
             Self::Bytes(bytes) => bytes,
+            Self::Percent(_) if maxmemory == 0 => return None,
             Self::Percent(percent) => (u128::from(maxmemory) * u128::from(percent) / 100) as u64,
         };
-        (bytes > 0).then_some(bytes)
+        Some(bytes.max(BYTES_MIN))
     }
 }
 
@@ -67,8 +72,10 @@ mod tests {
         let bytes = |text: &str, maxmemory| {
             ClientsLimit::parse(text.as_bytes()).map(|limit| limit.bytes(maxmemory))
         };
-        assert_eq!(bytes("1kb", 0), Ok(Some(1024)));
-        assert_eq!(bytes("7%", 1000), Ok(Some(70)));
+        assert_eq!(bytes("1mb", 0), Ok(Some(1024 * 1024)));
+        assert_eq!(bytes("1kb", 0), Ok(Some(BYTES_MIN)));
+        assert_eq!(bytes("7%", 10_000_000), Ok(Some(700_000)));
+        assert_eq!(bytes("7%", 1000), Ok(Some(BYTES_MIN)));
         assert_eq!(bytes("7%", 0), Ok(None));
         assert_eq!(bytes("0%", 1000), Ok(None));
         assert_eq!(bytes("100%", u64::MAX), Ok(Some(u64::MAX)));

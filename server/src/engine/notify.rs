@@ -25,6 +25,8 @@ pub(crate) enum Class {
     Evicted,
     /// `n`: a key was made.
     New,
+    /// `m`: a read found no key.
+    Miss,
 }
 
 /// The classes for which events are published, and to which kind of channel.
@@ -83,6 +85,7 @@ impl Classes {
             Class::Expired => b'x',
             Class::Evicted => b'e',
             Class::New => b'n',
+            Class::Miss => b'm',
         })
     }
 

@@ -5,9 +5,12 @@
 use super::{Asked, Told, Witness, forgotten, witness};
 use crate::{
     checker::seconds,
-    history::{Call, FaultEffect, Moment, Reading},
+    history::{Call, FaultEffect, Moment, OpId, Reading},
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Judges a counter that starts again at zero one lease after its first admission. If a fault changes the clock of a
 /// server, this check finds nothing.
@@ -33,6 +36,7 @@ pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Op
         .unbacked(places)
         .or_else(|| rounds.too_soon(fresh))
         .or_else(|| rounds.twice())
+        .or_else(|| rounds.too_many(places))
         .or_else(|| forgotten(asked, |first, again| rounds.begins_between(first, again)))
 }
 
@@ -82,6 +86,37 @@ impl Rounds<'_> {
                 );
                 witness(it.to, message)
             })
+        })
+    }
+
+    /// Counterexample: a round admitted more clients than it has places. Where no round can be open, the next admission begins
+    /// one, and all that follow in less than the length of a round belong to it.
+    fn too_many(&self, places: usize) -> Option<Witness> {
+        let takes_place = |it: &Asked| it.told != Told::Out || it.astray;
+        self.asked.iter().find_map(|first| {
+            let since = first.from.at.saturating_sub(self.life + self.leeway);
+            let may_be_open = self.asked.iter().any(|it| {
+                it.from < first.from && takes_place(it) && (it.astray || since <= it.to.at)
+            });
+            if may_be_open {
+                return None;
+            }
+            let over = (first.from.at + self.life).saturating_sub(self.leeway);
+            let mut admitted: BTreeMap<OpId, Moment> = BTreeMap::new();
+            for it in self.asked {
+                if matches!(it.told, Told::In(_)) && first.from <= it.from && it.to.at < over {
+                    let to = admitted.entry(it.name).or_insert(it.to);
+                    *to = it.to.min(*to);
+                }
+            }
+            let mut ends: Vec<Moment> = admitted.into_values().collect();
+            ends.sort_unstable();
+            let &at = ends.get(places)?;
+            let message = format!(
+                "at {} one more was let in, {places} being all that may in a round",
+                seconds(at.at)
+            );
+            Some(witness(at, message))
         })
     }
 
@@ -137,13 +172,14 @@ mod tests {
         scenario::{Fault, Lost},
     };
 
-    /// Answer of a call: a place, a refusal, or none.
+    /// Answer of a call: a place, that there was one, a refusal, or none.
     enum Told {
         In(u32),
+        Admitted,
         Out,
         Nothing,
     }
-    use Told::{In, Nothing, Out};
+    use Told::{Admitted, In, Nothing, Out};
 
     /// A counter of two places with a lease of 10 s. Each item: when a client asks, under the name of which call, and
     /// the answer that it gets at once.
@@ -159,6 +195,7 @@ mod tests {
                     number: Some(number),
                     token: None,
                 },
+                Admitted => granted(op, None),
                 Out => refused(op),
                 Nothing => What::Info {
                     op,
@@ -225,6 +262,39 @@ mod tests {
     }
 
     #[test]
+    fn a_round_admits_no_more_than_it_has_places_for() {
+        let third = |at, told| {
+            let first = vec![(0, None, Admitted), (4, None, Admitted)];
+            broken(first.into_iter().chain([(at, None, told)]).collect())
+        };
+        let too_many = "at 9.000 s one more was let in, 2 being all that may in a round";
+        assert_eq!(third(9, Admitted).as_deref(), Some(too_many));
+        assert_eq!(third(10, Admitted), None, "the round is over");
+        assert_eq!(third(9, Nothing), None);
+        let again = vec![
+            (0, None, Admitted),
+            (4, None, Admitted),
+            (5, Some(2), Admitted),
+        ];
+        assert_eq!(broken(again), None, "it asks again under its name");
+        // A call without an answer may have begun a round that ends between the others.
+        let unsure = vec![
+            (0, None, Nothing),
+            (8, None, Admitted),
+            (9, None, Admitted),
+            (11, None, Admitted),
+        ];
+        assert_eq!(broken(unsure), None);
+        let later = vec![
+            (0, None, Admitted),
+            (21, None, Admitted),
+            (22, None, Admitted),
+            (23, None, Admitted),
+        ];
+        assert!(broken(later).is_some(), "the first round has ended");
+    }
+
+    #[test]
     fn a_round_that_ends_too_early_is_caught() {
         let again = |at| broken(vec![(0, None, In(1)), (at, None, In(1))]);
         assert_eq!(again(10), None);
@@ -248,7 +318,7 @@ mod tests {
                 "the client admitted at 8.000 s got a place that another client had in the same round"
             )
         );
-        assert_eq!(twice(4, (5, None, Nothing), 8), None);
+        assert_eq!(twice(4, (9, None, Nothing), 11), None);
         assert_eq!(twice(9, (10, None, In(1)), 11), None);
     }
 

@@ -112,29 +112,46 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn find_for_read(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find(key);
-        self.count_read(slot)
+        self.count_read(key, slot)
     }
 
     /// A read that does not count as a use of the key.
     pub(crate) fn find_for_look(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find_quietly(key);
-        self.count_read(slot)
+        self.count_read(key, slot)
+    }
+
+    /// The same without the event of a key that is not there.
+    pub(crate) fn find_for_inspection(&mut self, key: &[u8]) -> Option<u32> {
+        let slot = self.find_quietly(key);
+        let stats = &mut self.state.introspection.stats;
+        match slot {
+            Some(_) => stats.keyspace_hits += 1,
+            None => stats.keyspace_misses += 1,
+        }
+        slot
     }
 
     #[inline]
-    fn count_read(&mut self, slot: Option<u32>) -> Option<u32> {
+    fn count_read(&mut self, key: &[u8], slot: Option<u32>) -> Option<u32> {
         match slot {
             Some(_) => self.state.introspection.stats.keyspace_hits += 1,
-            None => self.state.introspection.stats.keyspace_misses += 1,
+            None => self.missed(key),
         }
         slot
+    }
+
+    #[cold]
+    fn missed(&mut self, key: &[u8]) {
+        self.state.introspection.stats.keyspace_misses += 1;
+        self.state.tell_of_miss(self.session.db, key);
     }
 
     /// The value of a key, counted as a read; WRONGTYPE if it is of another type.
     #[inline]
     pub(crate) fn read<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         let slot = self.find_quietly(key);
-        match self.count_read(slot) {
+        match self.count_read(key, slot) {
             Some(slot) => match T::of(self.used_value(slot)) {
                 Some(value) => Ok(Some(value)),
                 None => Err(CommandError::WrongType),

@@ -34,7 +34,7 @@ impl Engine {
             }
         }
         if let Some(upstream) = &mut state.peers.replication.upstream {
-            upstream.since = now;
+            upstream.since = Some(now);
         }
         self.follow_up(now);
     }
@@ -56,7 +56,7 @@ impl Engine {
         state.peers.replication.upstream = Some(Upstream {
             address: master,
             is_up: true,
-            since: now,
+            since: Some(now),
         });
         state.guards_writes();
         state.end_failover();
@@ -70,7 +70,7 @@ impl Engine {
     pub(crate) fn set_upstream(&mut self, is_up: bool, now: UnixMicros) {
         if let Some(upstream) = &mut self.state_mut().peers.replication.upstream {
             upstream.is_up = is_up;
-            upstream.since = now;
+            upstream.since = Some(now);
         }
     }
 
@@ -176,7 +176,7 @@ impl Engine {
         // The address of the master is in the node's configuration file.
         state.peers.replication.upstream = upstream.map(|upstream| Upstream {
             is_up: false,
-            since: now,
+            since: None,
             ..upstream
         });
         // The other nodes of the cluster are there too; they answer at once.

@@ -3,7 +3,7 @@
 use super::row::{Kind, Parameter, c_string, immutable, integer, memory, parameter, switch, text};
 use super::value::{
     active_defrag, announced_hostname, clamped_hz, oom_score, oom_score_values, printed,
-    save_points, shutdown_options, write_percentiles, yes_or_no,
+    save_points, shutdown_options, title_template, write_percentiles, yes_or_no,
 };
 use crate::engine::clients_limit::ClientsLimit;
 use crate::engine::eviction_policy::EvictionPolicy;
@@ -222,7 +222,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     parameter("oom-score-adj-values", "0 200 800", Kind::Special(oom_score_values)),
     immutable("pidfile", ""),
     integer("port", "", PORT.0, PORT.1).settled(|config| printed(config.port)),
-    text("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    parameter("proc-title-template", "{title} {listen-addr} {server-mode}", Kind::Special(title_template)),
     parameter("propagation-error-behavior", "ignore", Kind::Choice(&["ignore", "panic", "panic-on-replicas"])),
     switch("protected-mode", "").kept(
         |config| yes_or_no(config.protected_mode),

@@ -90,6 +90,40 @@ pub(super) fn oom_score(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
 }
 
+/// `proc-title-template`: text with variables in braces; `{{` is a brace. The text that comes of it must not be empty, the title
+/// itself, the mode and the path of a Unix socket being empty (`server.c: validateProcTitleTemplate`).
+pub(super) fn title_template(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const INVALID: &str = "template format is invalid or contains unknown variables";
+    const EMPTY: [&[u8]; 3] = [b"title", b"server-mode", b"unixsocket"];
+    const FILLED: [&[u8]; 4] = [b"listen-addr", b"port", b"tls-port", b"config-file"];
+    let mut rest = value;
+    let mut is_empty = true;
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        if *first != b'{' {
+            is_empty &= *first == b' ';
+        } else if let Some(behind) = rest.strip_prefix(b"{") {
+            rest = behind;
+            is_empty = false;
+        } else {
+            let end = rest.iter().position(|byte| *byte == b'}').ok_or(INVALID)?;
+            let name = &rest[..end];
+            rest = &rest[end + 1..];
+            is_empty &= EMPTY.contains(&name);
+            if is_empty {
+                continue;
+            }
+            if !EMPTY.contains(&name) && !FILLED.contains(&name) {
+                return Err(INVALID);
+            }
+        }
+    }
+    if is_empty {
+        return Err(INVALID);
+    }
+    Ok(value.to_vec())
+}
+
 /// `shutdown-on-sigint` and `shutdown-on-sigterm`: several options of SHUTDOWN.
 pub(super) fn shutdown_options(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut chosen = [false; SHUTDOWN_OPTIONS.len()];

@@ -31,8 +31,8 @@ impl std::fmt::Display for Address {
 pub(crate) struct Upstream {
     pub(crate) address: Address,
     pub(crate) is_up: bool,
-    /// Time of the last message from it, or of the cut of the link.
-    pub(crate) since: UnixMicros,
+    /// Time of the last message from it, or of the cut of the link; `None` if the link has never been up.
+    pub(crate) since: Option<UnixMicros>,
 }
 
 /// A follower, as its master sees it.

@@ -198,6 +198,15 @@ impl State {
         }
     }
 
+    /// The event of a read that found no key. A node tells only its own clients of its reads, so no replica hears of it.
+    pub(in crate::engine) fn tell_of_miss(&mut self, db: usize, key: &[u8]) {
+        if !self.clients.pubsub.is_empty()
+            && self.config.notify_keyspace_events.contain(Class::Miss)
+        {
+            self.publish_event(db, "keymiss", key);
+        }
+    }
+
     #[cold]
     fn publish_event(&mut self, db: usize, event: &str, key: &[u8]) {
         let classes = self.config.notify_keyspace_events;
@@ -263,13 +272,26 @@ impl State {
         self.invalidate_all();
     }
 
+    /// Tells clients that all keys are gone: watched keys that were there have changed, and so have all tracked ones.
+    pub(in crate::engine) fn forget_all_keys(&mut self) {
+        for db in 0..self.data.databases().len() {
+            for key in self.watched_there(db) {
+                self.clients.watches.touched(db, &key, false);
+            }
+        }
+        self.invalidate_all();
+    }
+
+    /// The watched keys that are in a database.
+    fn watched_there(&self, db: usize) -> Vec<Blob> {
+        let watched = self.clients.watches.keys_of(db);
+        let is_there = |key: &Blob| self.data.db(db).find(key).is_some();
+        watched.into_iter().filter(is_there).collect()
+    }
+
     /// Watched keys that were in the database have changed.
     fn empty(&mut self, db: usize) {
-        let watched = self.clients.watches.keys_of(db);
-        let there: Vec<_> = watched
-            .into_iter()
-            .filter(|key| self.data.db(db).find(key).is_some())
-            .collect();
+        let there = self.watched_there(db);
         self.introspection
             .count_changes(self.data.db(db).len() as u64);
         self.data.db_mut(db).clear();

@@ -87,7 +87,7 @@ impl State {
         self.peers.replication.upstream = Some(Upstream {
             address: to.clone(),
             is_up: false,
-            since: self.unit.now(),
+            since: None,
         });
         self.guards_writes();
         self.show_out_waiting();

@@ -189,6 +189,9 @@ impl State {
         } = read(file, databases, &self.config, taking).map_err(SaveError::File)?;
         self.take_libraries(functions, flushes, merges)
             .map_err(SaveError::File)?;
+        if flushes {
+            self.forget_all_keys();
+        }
         self.data.load(databases);
         self.data.forget_sizes();
         self.introspection.saves.loaded = (keys, expired);

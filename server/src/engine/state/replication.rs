@@ -178,11 +178,10 @@ impl State {
             master = %address,
             "redouble does not replicate from servers outside of its deployment: the link stays down"
         );
-        let since = self.unit.now();
         self.peers.replication.upstream = Some(Upstream {
             address,
             is_up: false,
-            since,
+            since: None,
         });
         self.end_stream();
         self.guards_writes();

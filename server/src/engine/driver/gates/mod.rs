@@ -130,10 +130,7 @@ fn rare_gates(
         return Err(CommandError::Text(text.into()));
     }
     if all.master && state.has_lost_master() {
-        return Err(CommandError::Text(
-            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
-                .into(),
-        ));
+        return Err(CommandError::MasterDown);
     }
     if state.scripting.busy.is_some() && !spec.flags.has(Flags::ALLOW_BUSY) {
         return Err(state.scripting.busy_error());
@@ -212,6 +209,9 @@ pub(super) fn script_gates(
     }
     if spec.flags.has(Flags::NOSCRIPT) && !state.scripting.allows_all {
         return Err(CommandError::NotAllowedFromScript);
+    }
+    if !spec.flags.has(Flags::STALE) && state.has_lost_master() {
+        return Err(CommandError::StaleFromScript);
     }
     if !session.is_unrestricted {
         state.acl_script_gate(session, entry, first, request)?;

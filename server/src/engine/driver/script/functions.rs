@@ -394,7 +394,7 @@ impl Engine {
         };
         if let Some(refusal) = promises.refuse(state) {
             state.clients.sessions.put_back(session);
-            return Outcome::Reply(Reply::error(refusal));
+            return Outcome::Reply(refusal.into());
         }
         let call = Call {
             session: &session,

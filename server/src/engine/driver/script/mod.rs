@@ -87,19 +87,21 @@ struct Promises {
 
 impl Promises {
     /// Why it must not run here (`script.c: scriptPrepareForRun`).
-    fn refuse(self, state: &State) -> Option<&'static str> {
-        let flags = self.flags?;
+    fn refuse(self, state: &State) -> Option<CommandError> {
+        let Some(flags) = self.flags else {
+            return state.has_lost_master().then_some(CommandError::MasterDown);
+        };
         let may_write = !flags.has(ScriptFlags::NO_WRITES);
-        if flags.has(ScriptFlags::NO_CLUSTER) && state.peers.cluster.is_some() {
-            return Some("ERR Can not run script on cluster, 'no-cluster' flag is set.");
-        }
-        if may_write && state.refuses_writes() {
-            return Some("READONLY Can not run script with write flag on readonly replica");
-        }
-        if may_write && self.reads_only {
-            return Some("ERR Can not execute a script with write flag using *_ro command.");
-        }
-        None
+        let why = if flags.has(ScriptFlags::NO_CLUSTER) && state.peers.cluster.is_some() {
+            "ERR Can not run script on cluster, 'no-cluster' flag is set."
+        } else if may_write && state.refuses_writes() {
+            "READONLY Can not run script with write flag on readonly replica"
+        } else if may_write && self.reads_only {
+            "ERR Can not execute a script with write flag using *_ro command."
+        } else {
+            return None;
+        };
+        Some(CommandError::Text(why.into()))
     }
 }
 
@@ -389,7 +391,7 @@ impl Engine {
         };
         if let Some(refusal) = promises.refuse(state) {
             state.clients.sessions.put_back(session);
-            return Outcome::Reply(Reply::error(refusal));
+            return Outcome::Reply(refusal.into());
         }
         let frame = self.begin(
             Kind::Script,
