@@ -13,7 +13,10 @@ use crate::{
 };
 use dial::dialled;
 use fleet::Fleet;
-use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo,
+    aio::MultiplexedConnection,
+};
 use redouble::TimeSource;
 use std::{
     ffi::{OsStr, OsString},
@@ -211,6 +214,9 @@ impl Real {
     }
 }
 
+/// Longest time until a server replies to a request of the suite, on a busy machine.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
 struct RealNode {
     key: String,
     address: (String, u16),
@@ -221,7 +227,9 @@ impl RealNode {
     /// Sends a command over a separate connection, without links and faults.
     async fn call(&self, command: &redis::Cmd) -> redis::RedisResult<redis::Value> {
         let stream = TcpStream::connect((&*self.address.0, self.address.1)).await?;
-        let (mut connection, driver) = MultiplexedConnection::new(&self.login, stream).await?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_MAX));
+        let (mut connection, driver) =
+            MultiplexedConnection::new_with_config(&self.login, stream, config).await?;
         tokio::select! {
             biased;
             value = connection.send_packed_command(command) => value,
