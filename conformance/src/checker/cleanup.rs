@@ -322,8 +322,8 @@ fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> bool {
         })
 }
 
-/// True if a process could not reach a node for a lease, or had only errors as answers. The lease begins at the end of the last call that made the node execute a
-/// request. In its last moments there is no time for another request.
+/// True if a process could not reach a node for a lease, or the node answered all of its requests with errors. The lease begins
+/// at the end of the last call that made the node execute a request. In its last moments there is no time for another request.
 fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> bool {
     let requests = || {
         let all = history.requests_of(host);
@@ -824,10 +824,10 @@ mod tests {
     /// Seed 4692 of `own-lock`: its client waits so long between two polls that it finds the connection broken later.
     #[test]
     fn a_task_looks_for_a_request_that_was_perhaps_not_sent() {
-        let looks_until = |gone, broke, sent: Option<u64>| {
+        let looks_after = |end: What, gone, broke, sent: Option<u64>| {
             let mut history = history(vec![
                 (1, tries(1, 0)),
-                (3, unknown(1)),
+                (3, end),
                 (4, remains(&[], 0, 1)),
                 (gone, remains(&[], 0, 0)),
             ]);
@@ -839,6 +839,12 @@ mod tests {
             }
             CleanUp.check(&history) == Finding::Valid
         };
+        let looks_until = |gone, broke, sent| looks_after(unknown(1), gone, broke, sent);
+        // Other nodes granted the lock; the connection to this one broke before it carried a request.
+        let despite = |broke, sent| looks_after(granted(1, Some(4)), 12, broke, sent);
+        assert!(despite(Some(2), None));
+        assert!(!despite(Some(3), Some(2)), "its request had its answer");
+        assert!(!despite(None, None), "no connection was broken");
         assert!(looks_until(19, Some(1), None));
         assert!(!looks_until(20, Some(1), None));
         assert!(!looks_until(12, None, None), "no connection was broken");

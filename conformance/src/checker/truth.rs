@@ -28,7 +28,7 @@ pub struct Truth;
 
 struct Facts<'a>(&'a Reading<'a>);
 
-/// The most dials and requests, one after the other, by which a call is undone.
+/// The most steps in which a client undoes a call: dials and requests, each after the reply to the one before.
 const UNDOING_STEPS: u32 = 16;
 
 impl Checker for Truth {
