@@ -43,7 +43,7 @@ pub use known::{
 };
 pub use mistake::Mistake;
 pub use peer::{Defect, Peer};
-pub use run::{Target, check, check_within, record};
+pub use run::{Target, check, check_in_real_time, check_within, record};
 pub use sequence::{Difference, Output, Played, Request, Sequence, Step};
 pub use table::Table;
 pub use traffic::Traffic;

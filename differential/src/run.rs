@@ -294,6 +294,27 @@ pub fn check(transcript: &Transcript, target: &Target) -> io::Result<Option<Stri
     check_within(transcript, target, REPLY_MAX)
 }
 
+/// Checks a transcript on servers in real time, a fresh one for each play. A difference counts if each of `plays` plays
+/// has one: a server that answers otherwise always does, one that was late on a busy machine does not. Returns the
+/// difference in the last play, and the number of plays that differed.
+///
+/// # Errors
+/// If a server cannot be started or reached.
+pub fn check_in_real_time(
+    transcript: &Transcript,
+    plays: usize,
+    start: impl Fn() -> io::Result<Target>,
+) -> io::Result<(Option<String>, usize)> {
+    let mut difference = None;
+    for differed in 0..plays {
+        difference = check(transcript, &start()?)?;
+        if difference.is_none() {
+            return Ok((None, differed));
+        }
+    }
+    Ok((difference, plays))
+}
+
 /// Checks a transcript with a shorter timeout for missing replies.
 ///
 /// # Errors

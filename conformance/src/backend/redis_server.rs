@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub const VARIABLE: &str = "REDOUBLE_REDIS";
 
 /// Longest time until a started server replies.
-const START_MAX: Duration = Duration::from_secs(10);
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// Number of attempts to find a free port.
 const ATTEMPTS_MAX: usize = 5;

@@ -4,7 +4,9 @@
 //! the files whose names contain the text.
 
 use redouble_conformance::backend::redis_server;
-use redouble_differential::{KNOWN, Target, Transcript, check, check_within, record};
+use redouble_differential::{
+    KNOWN, Target, Transcript, check, check_in_real_time, check_within, record,
+};
 use std::{
     env, fs,
     io::Write as _,
@@ -15,6 +17,8 @@ use std::{
 /// Fewer would mean that files got lost.
 const TRANSCRIPTS_MIN: usize = 60;
 const REQUESTS_MIN: usize = 1_000;
+/// Plays on a real server in which a difference has to show: a busy machine delays it.
+const PLAYS: usize = 3;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts")
@@ -116,10 +120,42 @@ fn a_real_server_answers_as_recorded() {
         return;
     }
     let differences = for_each(&transcripts(), |transcript| {
-        let target = Target::real(&program).expect("the server starts");
-        check(transcript, &target).expect("the server can be reached")
+        let start = || Target::real(&program);
+        let checked = check_in_real_time(transcript, PLAYS, start);
+        let (difference, differed) = checked.expect("the server can be reached");
+        if difference.is_none() && differed > 0 {
+            let name = &transcript.name;
+            say(&format!(
+                "transcripts: {name} differed in {differed} plays, not in the next"
+            ));
+        }
+        difference
     });
     assert_equal(&differences, "the real server");
+}
+
+#[test]
+fn a_difference_in_real_time_counts_if_it_lasts() {
+    let transcript = Transcript::parse("inline", "> GET k\n< $-1\n").expect("well formed");
+    for differs in 0..=PLAYS {
+        let played = AtomicUsize::new(0);
+        let start = || {
+            let target = Target::double()?;
+            if played.fetch_add(1, Ordering::Relaxed) < differs {
+                let set = Transcript::parse("inline", "> SET k v\n< +OK\n").expect("well formed");
+                assert_eq!(check(&set, &target)?, None);
+            }
+            Ok(target)
+        };
+        let (difference, differed) =
+            check_in_real_time(&transcript, PLAYS, start).expect("the double starts");
+        assert_eq!(
+            (difference.is_some(), differed),
+            (differs == PLAYS, differs)
+        );
+        let plays = if differs == PLAYS { PLAYS } else { differs + 1 };
+        assert_eq!(played.into_inner(), plays);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 const ATTEMPTS_MAX: usize = 5;
 
 /// How long a started server may take to answer.
-const START_MAX: Duration = Duration::from_secs(10);
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// A real server on a free port of 127.0.0.1; it ends with this value.
 pub(crate) struct RealServer {
