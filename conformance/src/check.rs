@@ -230,25 +230,21 @@ impl Check {
     /// ```
     ///
     /// # Panics
-    /// If the seeds are used up before. The message lists the properties that the lock has broken.
+    /// If the seeds are used up before. The message lists the properties that the lock has broken, each with a seed.
     #[track_caller]
     pub fn assert_convicted(self, of: &'static [Property]) {
         let trial = self.tried(Expected::Convicted(of));
         let broken = trial.broken();
         let missing = of.iter().filter(|it| !broken.contains(it));
         let missing: Vec<String> = missing.map(Property::to_string).collect();
-        let broken: Vec<String> = broken.iter().map(Property::to_string).collect();
+        let found = breaches(&trial).unwrap_or_else(|| "It breaks nothing.\n".to_owned());
         assert!(
             missing.is_empty(),
-            "{} keeps {} with seeds {} to {}; it breaks: {}",
+            "{} keeps {} with seeds {} to {}. {found}",
             trial.name,
             missing.join(", "),
             trial.plan.seeds.start,
             trial.plan.seeds.end.saturating_sub(1),
-            match broken.is_empty() {
-                true => "nothing".to_owned(),
-                false => broken.join(", "),
-            }
         );
     }
 
@@ -310,9 +306,15 @@ fn listing<'a>(
     Some(text)
 }
 
-/// Returns the panic message for a lock that breaks its promises: all of them, and the first counterexample
-/// in full.
-fn accusation(trial: &Trial) -> Option<String> {
+/// Returns the broken properties with their messages, and the saved scenario of each.
+fn breaches(trial: &Trial) -> Option<String> {
+    let mut text = listed(trial)?;
+    text.push_str(&others(trial, 0));
+    Some(text)
+}
+
+/// Returns the broken properties with their messages.
+fn listed(trial: &Trial) -> Option<String> {
     let examples = trial.counterexamples.iter();
     let messages = examples.map(|example| {
         let witness = example.judged.witness(example.property);
@@ -321,9 +323,30 @@ fn accusation(trial: &Trial) -> Option<String> {
             witness.map_or("", |witness| &witness.message),
         )
     });
-    let listed = listing(trial.name, trial.promises, messages)?;
+    listing(trial.name, trial.promises, messages)
+}
+
+/// Returns the seeds and the saved scenarios of the counterexamples from the `first` on.
+fn others(trial: &Trial, first: usize) -> String {
+    let mut text = String::new();
+    for example in trial.counterexamples.iter().skip(first) {
+        let scenario = Saved::of(trial, example).to_json();
+        let (id, seed) = (example.property.id(), example.seed);
+        let _ = write!(text, "\n{id}, seed {seed}, saved scenario: {scenario}");
+    }
+    text
+}
+
+/// Returns the panic message for a lock that breaks its promises: all of them, and the first counterexample
+/// in full.
+fn accusation(trial: &Trial) -> Option<String> {
+    let listed = listed(trial)?;
     let first = trial.counterexamples.first()?;
-    Some(format!("{listed}\n{}", explain(trial, first)))
+    Some(format!(
+        "{listed}\n{}{}",
+        explain(trial, first),
+        others(trial, 1)
+    ))
 }
 
 fn explain(trial: &Trial, example: &Counterexample) -> String {

@@ -7,7 +7,7 @@ mod rehearsal;
 pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL, generator, timing};
 use crate::{
     backend::{Backend, Double},
-    checker::{CHECKERS, Finding, Property, Witness},
+    checker::{CHECKERS, Finding, Property, Witness, seconds},
     coverage::{Coverage, Missed},
     history::{History, Moment, Reading},
     plan::Source,
@@ -96,8 +96,9 @@ fn findings(history: &History) -> Vec<(Property, Finding)> {
 fn misconduct(run: &Run) -> Option<String> {
     if run.endless {
         Some(format!(
-            "after {} steps the tasks still woke each other, and time stood still",
-            run.steps
+            "the tasks woke each other for {} steps without a pause: a call that asks again at once{}",
+            run.steps,
+            unended(&run.history)
         ))
     } else if run.stray_tasks > 0 {
         let count = run.stray_tasks;
@@ -107,6 +108,18 @@ fn misconduct(run: &Run) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Returns the latest call that had not ended when a run was cut off, as part of a message.
+fn unended(history: &History) -> String {
+    let ends = history.ends();
+    let calls = history.calls().into_iter();
+    let open = calls.filter(|(op, _)| !ends.contains_key(op));
+    let latest = open.max_by_key(|(_, (from, ..))| *from);
+    latest.map_or_else(String::new, |(_, (from, actor, _))| {
+        let from = seconds(from.at);
+        format!("; the latest call that had not ended is that of {actor} from {from}")
+    })
 }
 
 /// A shrunk failure.

@@ -101,7 +101,8 @@ impl Excuse {
                 "a connection that a process dials for one call and closes replaces no broken one"
             }
             Self::AcquiredAgain => {
-                "the owner of a reentrant lock acquires it again under the same token, which extends it"
+                "the owner acquires the lock again under the same token, which extends it: the lock is reentrant, or its token names \
+                 the owner"
             }
             Self::ExtensionInFlight => {
                 "a request to extend a grant was sent before its release ended, and lands after it"
@@ -225,7 +226,7 @@ impl Excuse {
                 "the server stores the grants in the other order: the tokens were taken before the grants"
             }
             Self::ConnectionOfOneCall => "the connection stays open, and replaces the broken one",
-            Self::AcquiredAgain => "the lock is not reentrant",
+            Self::AcquiredAgain => "the lock is not reentrant, and its token names the grant",
             Self::ExtensionInFlight => "the request was sent after the release",
             Self::OwnRequestHarmed => "the request failed before the call",
             Self::NodeUnheard => "the request failed before the call",

@@ -2,7 +2,8 @@
 //!
 //! A count-down with an unknown outcome may take effect at any time after its start. The checker demands that a waiter
 //! returns at 0 only if no fault struck before the end of the wait, and if the waiter had enough time to learn of it. A
-//! latch that wakes its waiters promises that they return within a few round trips.
+//! latch that wakes its waiters promises that they return within a few round trips, one that lets them look from time to time
+//! that they do within the declared part of a lease.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Call, History, Kind, Moment, Reading, Refusal, What};
@@ -133,9 +134,11 @@ impl Told {
     }
 
     fn late(&self, history: &History) -> Option<Witness> {
-        let zero = self.zero().filter(|_| history.terms.tells)?;
+        let terms = &history.terms;
+        let looks = (!terms.tells).then_some(terms.wake);
+        let bound = looks.unwrap_or(Some(Duration::ZERO))? + terms.round_trips(HEARS_IN);
+        let zero = self.zero()?;
         let calm_until = calm_until(history);
-        let bound = history.terms.round_trips(HEARS_IN);
         let late = self.at_zero.iter().find(|&&(_, from, to)| {
             to < calm_until && to.at > zero.max(from).at.saturating_add(bound)
         });
@@ -272,6 +275,25 @@ mod tests {
         assert!(told(true, vec![]));
         assert!(!told(false, vec![]));
         assert!(!told(true, vec![(1, What::Pause { host: 3 })]));
+    }
+
+    #[test]
+    fn a_waiter_that_looks_learns_of_the_last_count_within_the_declared_time() {
+        let told = |looks: Option<Duration>, at| {
+            let mut entries = opened(vec![]);
+            entries.retain(|&(_, ref what)| !matches!(what, What::Ok { op: 9, .. }));
+            entries.push((at, done(9)));
+            let mut history = History {
+                kind: Kind::Latch(2),
+                ..history(entries)
+            };
+            history.terms.wake = looks;
+            Latch.check(&history).witness().is_some()
+        };
+        // The last count-down ended at 2.
+        assert!(!told(Some(s(2)), 4));
+        assert!(told(Some(s(2)), 5));
+        assert!(!told(None, 5), "it declares nothing");
     }
 
     fn opened(more: Vec<(u64, What)>) -> Vec<(u64, What)> {

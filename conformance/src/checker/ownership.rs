@@ -27,7 +27,12 @@ pub struct Ownership;
 struct Tenure<'a> {
     stored: &'a Holder,
     owner: u8,
+    /// The expiry that a request gave it. A fault of the clock may have moved it since.
+    given: Option<Duration>,
 }
+
+/// A server counts whole milliseconds: a lock that compares deadlines itself may take a grant as over in its last one.
+const LAST: Duration = Duration::from_millis(1);
 
 impl Checker for Ownership {
     fn property(&self) -> Property {
@@ -53,8 +58,10 @@ impl Checker for Ownership {
             let mut before = standing.remove(node).unwrap_or_default();
             before.retain(|tenure| tenure.stored.lives(at.at));
             if let Cause::Client(host) = *cause {
-                // A lock that compares deadlines itself may take one as over when the clock shows it.
-                let unexpired = |it: &&Tenure<'_>| it.stored.expires.is_none_or(|end| at.at < end);
+                let unexpired = |it: &&Tenure<'_>| {
+                    let end = it.stored.expires;
+                    end.is_none_or(|end| at.at + LAST <= end)
+                };
                 for tenure in before.iter().filter(unexpired) {
                     let changed = changed(tenure.stored, &before, stored);
                     if let Some(wrong) = wrong(history, tenure, changed, stored, host, at, &holders)
@@ -70,7 +77,16 @@ impl Checker for Ownership {
                     Some(before) => Some(before.owner),
                     None => history.owners().of(&stored.token, *cause),
                 };
-                now.extend(owner.map(|owner| Tenure { stored, owner }));
+                // What no request has changed keeps the expiry that it was given.
+                let kept = known.filter(|before| {
+                    before.stored.expires == stored.expires || *cause == Cause::Fault
+                });
+                let given = kept.map_or(stored.expires, |before| before.given);
+                now.extend(owner.map(|owner| Tenure {
+                    stored,
+                    owner,
+                    given,
+                }));
             }
             standing.insert(*node, now);
         }
@@ -180,7 +196,12 @@ fn wrong(
         Change::None => return None,
         Change::Expiry(is) => {
             let was = before.stored.expires;
-            // Owners that share a lock may also share its expiry, as long as no request shortens it.
+            // Owners that share a lock may also share its expiry, as long as no request shortens it. A clock that was
+            // set back has made it longer than it was given: a request may take that back.
+            let was = match (was, before.given) {
+                (Some(was), Some(given)) => Some(was.min(given)),
+                (was, _) => was,
+            };
             let shortened = is.is_some() && (was.is_none() || is < was);
             let changed = shortened || history.kind == Kind::Mutex;
             return (foreign && changed).then_some("changed the expiry of");
@@ -316,6 +337,50 @@ mod tests {
             "made longer by another process"
         );
         assert!(then(6, &[]).unwrap_err().contains("freed"));
+    }
+
+    /// The holders of a semaphore share a key. The server's clock is set back by 2 s, and another process writes the key anew.
+    #[test]
+    fn a_request_may_take_back_what_a_clock_has_added() {
+        let entry = |host: Option<u8>, expires| What::Server {
+            node: 0,
+            cause: host.map_or(Cause::Fault, Cause::Client),
+            stored: vec![Holder {
+                token: b"a".to_vec(),
+                expires: Some(s(expires)),
+                ..Holder::default()
+            }],
+            anonymous: 0,
+        };
+        let written = |expires| {
+            let entries = vec![
+                (0, tries(1, 0)),
+                (0, entry(Some(0), 10)),
+                (1, granted(1, Some(9))),
+                (2, entry(None, 12)),
+                (3, entry(Some(1), expires)),
+            ];
+            let history = History {
+                kind: Kind::Semaphore(2),
+                ..history(entries)
+            };
+            Ownership.check(&history).witness().is_none()
+        };
+        assert!(written(12) && written(11) && written(10));
+        assert!(!written(9), "shorter than it was given");
+    }
+
+    /// Its key ends in the millisecond after its deadline.
+    #[test]
+    fn a_grant_is_over_in_its_last_millisecond() {
+        let frees_before = |left: Duration| {
+            let mut history = history(held_by_c1());
+            history.push(s(10) - left, frees(1));
+            Ownership.check(&history).witness().is_none()
+        };
+        assert!(frees_before(Duration::from_micros(1)));
+        assert!(frees_before(Duration::from_micros(999)));
+        assert!(!frees_before(Duration::from_millis(1)));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, TokenSpan, What,
+    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, Scope, TokenSpan, What,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -462,7 +462,14 @@ impl Facts<'_> {
                         (longer && cause == Cause::Client(host)).then_some((at, span.node))
                     })
                 });
-                let under_one_name = self.0.reentrant && self.0.accepts(Excuse::AcquiredAgain);
+                let named = tokens.named.get(&belief.grant);
+                let names_owner = named.is_some_and(|token| token.scope == Scope::Owner);
+                let under_one_name =
+                    (self.0.reentrant || names_owner) && self.0.accepts(Excuse::AcquiredAgain);
+                // The owner is a task, or by its token the whole process.
+                let is_owner = |actor: Actor| {
+                    actor == belief.actor || names_owner && actor.host == belief.actor.host
+                };
                 let (at, _) = extended.find(|&(at, node)| {
                     // An acquisition under the same token, or an extension of another grant, extends it too, even if its reply never
                     // reached the client.
@@ -471,16 +478,16 @@ impl Facts<'_> {
                             let renews =
                                 matches!(it.call, Call::Renew { grant } if grant != belief.grant);
                             let extends = it.call.acquires() || renews;
-                            let theirs = it.actor == belief.actor && extends;
+                            let theirs = is_owner(it.actor) && extends;
                             theirs && it.asked <= at && at < it.landed()
                         });
                     let again = self.0.beliefs().iter().any(|other| {
-                        // A reentrant owner acquires again under the same name.
+                        // The owner acquires again under the same name.
                         let since = match under_one_name {
                             true => other.asked,
                             false => other.from,
                         };
-                        other.actor == belief.actor && since <= at && at < other.to
+                        is_owner(other.actor) && since <= at && at < other.to
                     });
                     !again && !unheard && self.sent_after(belief.to.at, host, node, at.at)
                 })?;
@@ -499,13 +506,53 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::Refusal, scenario::Fault};
+    use crate::{
+        checker::hand_made::*,
+        history::{Refusal, Token},
+        scenario::Fault,
+    };
 
     fn wrong(renews: bool, entries: Vec<(u64, What)>) -> Option<String> {
         let mut history = history(entries);
         (history.terms.renews, history.terms.signals) = (renews, true);
         let finding = Renewal.check(&history);
         finding.witness().map(|witness| witness.message.clone())
+    }
+
+    /// A process asks for a lock that it has given back, under a token that names the process or the grant.
+    #[test]
+    fn an_acquisition_under_the_token_of_the_owner_extends_no_grant() {
+        let extended = |token: Token, task, until: u64| {
+            let named = What::Ok {
+                op: 1,
+                deadline: Some(s(11)),
+                fence: None,
+                number: None,
+                token: Some(token),
+            };
+            let again = Actor { host: 0, task };
+            let mut asks = tries(3, 0);
+            if let What::Invoke { actor, .. } = &mut asks {
+                *actor = again;
+            }
+            let mut history = history(vec![
+                (2, tries(1, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, named),
+                (5, releases(2, 0, 1)),
+                (5, done(2)),
+                (6, asks),
+                (until, stores(0, "a", Some(22))),
+                (7, refused(3)),
+            ]);
+            history.entries.sort_by_key(|entry| entry.at);
+            Renewal.check(&history).witness().is_some()
+        };
+        let owner = || Token::of_owner(b"a".to_vec());
+        assert!(!extended(owner(), 0, 7));
+        assert!(!extended(owner(), 1, 7), "another task of the process");
+        assert!(extended(owner(), 0, 8), "not asked for by then");
+        assert!(extended(Token::of_grant(b"a".to_vec()), 0, 7));
     }
 
     /// An owner gives one of two grants back. A request to extend the other one is late.

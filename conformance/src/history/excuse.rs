@@ -31,7 +31,7 @@ pub enum Excuse {
     GrantedAtTheEnd,
     /// A script was lost when there was no time for another request.
     ScriptLostAtTheEnd,
-    /// The owner of a reentrant lock acquires it again under the same token.
+    /// The owner acquires the lock again under the same token.
     AcquiredAgain,
     /// A request to extend a grant was sent before its release, and landed after it.
     ExtensionInFlight,

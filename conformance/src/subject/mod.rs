@@ -103,7 +103,9 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// Extends a grant by the lease; false if it was no longer held. The suite reads [`deadline`](Self::deadline) again after this.
+    /// Renews a grant, so that it lasts for one lease from now on; false if it was no longer held. An extension that adds a lease
+    /// to the rest of the old one keeps a dead holder's lock for longer than a lease, which breaks P6. The suite reads
+    /// [`deadline`](Self::deadline) again after this.
     /// An extension whose reply comes after the old deadline must not succeed: the holder already believes that it has lost
     /// the lock.
     fn extend(

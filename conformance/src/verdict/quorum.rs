@@ -199,18 +199,33 @@ impl Vote {
             (self.due, self.forgot, self.ended) = (due, None, false);
         } else if stands.is_none() && self.stored.is_some() && cause == Cause::Fault {
             self.forgot = Some(now);
+        } else if stands.is_none() && self.has_run_out(now) {
+            self.ends(now);
         }
         self.stored = stands.cloned();
     }
 
     /// Checks whether its lease has expired, and whether that was too early.
     fn look(&mut self, now: Duration) {
-        if let Some(stored) = self.stored.take_if(|stored| !stored.lives(now)) {
-            let early = stored.gone_at().is_some_and(|gone| gone < self.due);
-            if early {
-                self.forgot = self.forgot.or_else(|| stored.gone_at());
-            }
-            self.ended |= !early;
+        let gone = self.stored.as_ref().and_then(Holder::gone_at);
+        if let Some(gone) = gone.filter(|gone| *gone <= now) {
+            self.stored = None;
+            self.ends(gone);
+        }
+    }
+
+    /// True if the node's clock shows the deadline or more: a lock that compares deadlines itself may take the grant as
+    /// over a millisecond before a key with this deadline is gone.
+    fn has_run_out(&self, now: Duration) -> bool {
+        let expires = self.stored.as_ref().and_then(|stored| stored.expires);
+        expires.is_some_and(|expires| expires <= now)
+    }
+
+    fn ends(&mut self, at: Duration) {
+        if at < self.due {
+            self.forgot = self.forgot.or(Some(at));
+        } else {
+            self.ended = true;
         }
     }
 }
@@ -279,6 +294,32 @@ mod tests {
         assert!(earlier(10));
         let removed = vec![(3, empties(0, Cause::Client(1)))];
         assert!(at_eight(&five(3, removed), Property::Exclusion));
+    }
+
+    /// Each of two nodes of three has a fast clock. On one of them the next client replaces the value in its last
+    /// millisecond: a lock that stores deadlines in its values compares them itself.
+    #[test]
+    fn a_deadline_that_another_client_found_run_out_counts_as_dropped() {
+        let stands = |until: u64, taken_at: u64| {
+            let holder = |token: &str, until| Holder {
+                token: token.into(),
+                expires: Some(Duration::from_millis(until)),
+                ..Holder::default()
+            };
+            let server = |node, cause, stored| What::Server {
+                node,
+                cause,
+                stored: vec![stored],
+                anonymous: 0,
+            };
+            let mut more: Vec<(u64, What)> = (0..2)
+                .map(|node| (2, server(node, Cause::Fault, holder("a", until))))
+                .collect();
+            more.push((taken_at, server(0, Cause::Client(1), holder("b", 20_000))));
+            at_eight(&five(4, more), Property::Exclusion)
+        };
+        assert!(!stands(6_000, 6), "the deadline has passed");
+        assert!(stands(7_900, 6), "it has not: that is the lock's own doing");
     }
 
     #[test]

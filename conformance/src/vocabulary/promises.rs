@@ -204,7 +204,8 @@ impl Promises {
     }
 
     /// Promises that a waiter waits no longer than the caller asks. With a `wake_share` it also acquires a
-    /// free lock within this part of a lease; [`polling`](Self::polling) does not change this bound.
+    /// free lock, or learns that a latch has opened, within this part of a lease; [`polling`](Self::polling) does not
+    /// change this bound.
     #[must_use]
     pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
         (self.waits, self.wake_share) = (true, wake_share);
