@@ -15,6 +15,8 @@ const ELEMENTS: usize = 640_000;
 /// Number of elements in a small collection, which Redis packs, and bytes of each.
 const SMALL: usize = 16;
 const ELEMENT_BYTES: usize = 16;
+/// Number of elements that a server gets before the measurement: it then has loaded its code, and has its buffers.
+const WARM_UP: usize = 1_024;
 /// Number of elements in one request that fills a large collection.
 const AT_ONCE: usize = 16;
 
@@ -27,12 +29,12 @@ pub fn compare(redis: &Program, redouble: &Program) -> Result<Figure> {
         "memory of {} M locks ({KEY_BYTES} B key, 32 B token, TTL)",
         KEYS / 1_000_000
     );
-    let stream = Arc::new(fill(CLIENTS, KEYS));
+    let streams = [Arc::new(fill(CLIENTS, KEYS))];
     figure(
         row,
         "resident bytes per lock",
         KEYS,
-        &stream,
+        &streams,
         1.0,
         [redis, redouble],
     )
@@ -50,13 +52,14 @@ pub fn compare_types(redis: &Program, redouble: &Program) -> Result<Vec<Figure>>
                 true => format!("memory of small {name} ({SMALL} elements of {ELEMENT_BYTES} B)"),
                 false => format!("memory of a large {name} (elements of {ELEMENT_BYTES} B)"),
             };
-            let stream = Arc::new(collections(command, *shape, is_small));
+            let streams = [WARM_UP, ELEMENTS]
+                .map(|elements| Arc::new(collections(command, *shape, is_small, elements)));
             let programs = [redis, redouble];
             figures.push(figure(
                 row,
                 "resident bytes per element",
                 ELEMENTS,
-                &stream,
+                &streams,
                 1.2,
                 programs,
             )?);
@@ -86,15 +89,15 @@ const TYPES: &[(&str, &[u8], Shape)] = &[
     ("stream", b"XADD", Shape::Entry),
 ];
 
-/// Returns the requests that add all elements, to collections of [`SMALL`] or to one.
-fn collections(command: &[u8], shape: Shape, is_small: bool) -> Stream {
+/// Returns the requests that add elements, to collections of [`SMALL`] or to one.
+fn collections(command: &[u8], shape: Shape, is_small: bool, elements: usize) -> Stream {
     let at_once = match shape {
         Shape::Entry => 1,
         Shape::Alone | Shape::Pair | Shape::Scored => AT_ONCE,
     };
     let mut next = 0;
     // One client: no other request interrupts the filling of a small collection.
-    Stream::new(1, 64, ELEMENTS / at_once, |out| {
+    Stream::new(1, 64, elements / at_once, |out| {
         let name = key(if is_small { next / SMALL } else { 0 });
         let mut args: Vec<Vec<u8>> = vec![command.to_vec(), name];
         for index in next..next + at_once {
@@ -116,7 +119,7 @@ fn figure(
     row: String,
     what: &'static str,
     count: usize,
-    stream: &Arc<Stream>,
+    streams: &[Arc<Stream>],
     most: f64,
     [redis, redouble]: [&Program; 2],
 ) -> Result<Figure> {
@@ -124,17 +127,21 @@ fn figure(
         row,
         what,
         unit: Unit::Bytes,
-        redis: vec![growth(redis, stream)? / count as f64],
-        redouble: vec![growth(redouble, stream)? / count as f64],
+        redis: vec![growth(redis, streams)? / count as f64],
+        redouble: vec![growth(redouble, streams)? / count as f64],
         target: Target::AtMost(most),
         is_paired: false,
     })
 }
 
-/// Returns the growth of a new server's resident memory, in bytes.
-fn growth(program: &Program, stream: &Arc<Stream>) -> Result<f64> {
+/// Returns the growth of a new server's resident memory by the last stream, in bytes. Those before warm it up.
+fn growth(program: &Program, streams: &[Arc<Stream>]) -> Result<f64> {
+    let (stream, warm_ups) = streams.split_last().ok_or("nothing to measure")?;
     let server = program.start()?;
     let mut clients = Clients::connect(server.addr(), CLIENTS)?;
+    for warm_up in warm_ups {
+        clients.run(warm_up)?;
+    }
     let before = server.resident_bytes()?;
     clients.run(stream)?;
     Ok(server.resident_bytes()?.saturating_sub(before) as f64)

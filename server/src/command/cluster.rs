@@ -284,7 +284,7 @@ fn line(view: &Cluster, of: usize, now: UnixMicros) -> String {
         member.id,
         view.bus_address(of),
         master.unwrap_or("-"),
-        now.millis().0,
+        if of == view.me { 0 } else { now.millis().0 },
         view.members[view.shard(of)].epoch,
     );
     for slots in view.slots_of(of) {

@@ -148,7 +148,10 @@ fn quit(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 /// `networking.c: resetCommand`: restores the initial state of the connection.
 fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ctx.session.queue = None;
-    ctx.session.reply_mode = ReplyMode::On;
+    // CLIENT REPLY SKIP before it still concerns its reply.
+    if ctx.session.reply_mode != ReplyMode::Skip {
+        ctx.session.reply_mode = ReplyMode::On;
+    }
     ctx.session.asking = Asking::No;
     ctx.session.reads_replica = false;
     ctx.session.leaves_no_traces = false;

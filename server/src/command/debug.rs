@@ -405,16 +405,18 @@ fn populate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             what: "DEBUG POPULATE for so much".to_owned(),
         });
     }
-    for number in 0..count {
-        let key = [prefix, format!(":{number}").as_bytes()].concat();
-        if ctx.find_quietly(&key).is_none() {
-            let mut value = format!("value:{number}").into_bytes();
-            if let Some(size) = size {
-                value.resize(usize::try_from(size).unwrap_or(0), 0);
+    ctx.uncounted(|ctx| {
+        for number in 0..count {
+            let key = [prefix, format!(":{number}").as_bytes()].concat();
+            if ctx.find_quietly(&key).is_none() {
+                let mut value = format!("value:{number}").into_bytes();
+                if let Some(size) = size {
+                    value.resize(usize::try_from(size).unwrap_or(0), 0);
+                }
+                ctx.set_found(None, &key, Value::String(Blob::new(&value)), Ttl::Clear);
             }
-            ctx.set_found(None, &key, Value::String(Blob::new(&value)), Ttl::Clear);
         }
-    }
+    });
     Ok(Reply::Ok)
 }
 

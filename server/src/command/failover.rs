@@ -43,7 +43,10 @@ impl<'a> Options<'a> {
 
 /// `replication.c: failoverCommand`.
 fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    not_in_cluster(ctx, "ERR FAILOVER not allowed in cluster mode.")?;
+    not_in_cluster(
+        ctx,
+        "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+    )?;
     if args.remaining() == 1 && args.keyword("ABORT") {
         if !ctx.is_failing_over() {
             return Err(error("ERR No failover in progress."));

@@ -41,6 +41,10 @@ fn set_fields(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str) -> Result<i
         });
     }
     change(ctx, key, "hset", |hash, limits| {
+        if hash.is_empty() {
+            let mut pairs = *args;
+            hash.reserve(pairs.rest(), limits);
+        }
         let mut added = 0;
         while let (Some(field), Some(value)) = (args.next(), args.next()) {
             added += i64::from(hash.set(field, value, limits));

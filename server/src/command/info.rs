@@ -406,6 +406,9 @@ fn errorstats(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn latencystats(ctx: &mut Ctx<'_>, text: &mut Text) {
+    if !ctx.config().latency_tracking {
+        return;
+    }
     for (number, _) in ctx.stats().commands() {
         let durations = ctx.stats().durations(number);
         if durations.is_empty() {

@@ -27,7 +27,12 @@ fn check(ctx: &Ctx<'_>) -> Result<(), CommandError> {
     if ctx.is_failing_over() {
         return Err(error("NOMASTERLINK Can't SYNC while failing over"));
     }
-    if ctx.replication().is_replica() {
+    if let Some(upstream) = &ctx.replication().upstream {
+        if !upstream.is_up {
+            return Err(error(
+                "NOMASTERLINK Can't SYNC while not connected with my master",
+            ));
+        }
         return Err(CommandError::NotImplemented {
             what: "a stream of commands from a node that is a replica itself".to_owned(),
         });

@@ -93,8 +93,16 @@ fn get_master_addr_by_name(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandRes
     }))
 }
 
-fn is_master_down_by_addr(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let is_down = watched(ctx).is_some_and(|watched| watched.master.is_down);
+fn is_master_down_by_addr(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (host, port) = (args.required()?, args.integer()?);
+    let _epoch = args.integer()?;
+    let is_it = |watched: &&Watched| {
+        let address = &watched.master.address;
+        address.host.as_bytes() == host && i64::from(address.port) == port
+    };
+    let is_down = watched(ctx)
+        .filter(is_it)
+        .is_some_and(|it| it.master.is_down);
     let (leader, epoch) = (Reply::bulk("*"), Reply::Int(0));
     Ok(Reply::Array(vec![
         Reply::Int(is_down.into()),
@@ -139,8 +147,11 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// PUBLISH: only other sentinels publish to a sentinel.
-fn publish(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+/// PUBLISH: only other sentinels publish to a sentinel. What they say is known already.
+fn publish(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if args.required()? == b"__sentinel__:hello" {
+        return Ok(Reply::Int(1));
+    }
     Err(text(
         "ERR Only HELLO messages are accepted by Sentinel instances.",
     ))

@@ -95,11 +95,7 @@ fn module_list(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// No module can be loaded: the parameter `enable-module-command` is `no`, as in Redis unless a file says otherwise.
 fn module_change(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Err(CommandError::Text(
-        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a \
-         local connection, otherwise you need to set this option in the configuration file, and then restart the server."
-            .into(),
-    ))
+    Err(CommandError::NoModules)
 }
 
 /// SHUTDOWN: no data is ever saved, so only the forms without saving are accepted.
@@ -134,7 +130,12 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-const MODULE_CHANGE: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING];
+const MODULE_CHANGE: &[Flags] = &[
+    Flags::ADMIN,
+    Flags::NOSCRIPT,
+    Flags::NO_ASYNC_LOADING,
+    Flags::REFUSED,
+];
 
 const MODULE: &[CommandSpec] = &[
     help::row(Group::Server, "5.0.0"),

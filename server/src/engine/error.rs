@@ -48,6 +48,8 @@ pub(crate) enum CommandError {
     MasterDown,
     StaleFromScript,
     ReadOnlyReplica,
+    /// MODULE would load or unload a module.
+    NoModules,
     TooFewReplicas,
     OutOfMemory,
     UnknownFromScript,
@@ -140,6 +142,10 @@ impl CommandError {
             Self::ReadOnlyScript => "ERR Write commands are not allowed from read-only scripts.".into(),
             Self::MasterDown => "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.".into(),
             Self::StaleFromScript => "ERR Can not execute the command on a stale replica".into(),
+            Self::NoModules => "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can \
+                run it from a local connection, otherwise you need to set this option in the configuration file, and then \
+                restart the server."
+                .into(),
             Self::ReadOnlyReplica => "READONLY You can't write against a read only replica.".into(),
             Self::TooFewReplicas => "NOREPLICAS Not enough good replicas to write.".into(),
             Self::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.".into(),

@@ -202,6 +202,13 @@ impl Ctx<'_> {
         Some(stream.backlog_bytes())
     }
 
+    /// Makes changes that count nowhere and are not propagated, as some of DEBUG are.
+    pub(crate) fn uncounted(&mut self, make: impl FnOnce(&mut Self)) {
+        let changes = self.state.introspection.changes();
+        make(self);
+        self.state.introspection.forget_changes_since(changes);
+    }
+
     /// Counts a change that no key shows: of the functions, or the exchange of databases.
     pub(crate) fn count_change(&mut self) {
         self.state.introspection.count_changes(1);

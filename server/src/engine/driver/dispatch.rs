@@ -190,8 +190,12 @@ fn reject(
     origin: Origin,
     error: CommandError,
 ) -> Reply {
-    let is_exec = request.name().eq_ignore_ascii_case(b"exec");
-    if let Ok((entry, _)) = table.resolve(request) {
+    let resolved = table.resolve(request);
+    // A sentinel has no EXEC.
+    let is_exec = resolved
+        .as_ref()
+        .is_ok_and(|(entry, _)| entry.spec.name == "exec");
+    if let Ok((entry, _)) = resolved {
         state.introspection.stats.of(entry.number).rejected += 1;
     }
     if origin != Origin::Client {

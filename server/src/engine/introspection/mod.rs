@@ -75,4 +75,9 @@ impl Introspection {
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
+
+    /// Takes the number of changes back to an earlier one.
+    pub(super) fn forget_changes_since(&mut self, earlier: u64) {
+        self.changes = earlier;
+    }
 }

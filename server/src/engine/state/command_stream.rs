@@ -36,7 +36,8 @@ impl State {
         let own = std::mem::take(&mut stream.own);
         let has_changed = std::mem::replace(&mut stream.changes_seen, changes) != changes;
         let is_forced = std::mem::take(&mut stream.is_forced);
-        stream.is_plain |= origin == Origin::Client && TOUCH_ANY_KEY.contains(&name);
+        stream.is_plain |=
+            origin == Origin::Client && TOUCH_ANY_KEY.contains(&name) && stream.has_news();
         if is_done && (has_changed || is_forced) && !hides {
             match own {
                 Own::AsSent => stream.add(session.db, request.iter().map(Blob::new).collect()),

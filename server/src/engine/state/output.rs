@@ -83,6 +83,12 @@ impl State {
         }
     }
 
+    /// True if CLIENT REPLY OFF holds back what is no message.
+    fn is_silenced(&self, conn: ConnId) -> bool {
+        let session = self.clients.sessions.get(conn);
+        session.is_some_and(|session| session.reply_mode == ReplyMode::Off)
+    }
+
     /// A line of MONITOR.
     pub(in crate::engine) fn tell(&mut self, conn: ConnId, line: Reply) {
         if self.unit.caller == Some(conn) {
@@ -90,7 +96,7 @@ impl State {
                 self.unit.own_tail.push(line);
                 self.unit.has_sequel = true;
             }
-        } else {
+        } else if !self.is_silenced(conn) {
             self.unit.outbox.push(Effect::Push { conn, frame: line });
         }
     }

@@ -45,6 +45,8 @@ impl Flags {
     pub(crate) const WHILE_SUBSCRIBED: Self = Self(1 << 20);
     /// A sentinel has this command, too (`CMD_SENTINEL`).
     pub(crate) const SENTINEL: Self = Self(1 << 21);
+    /// Is refused before all other checks (`CMD_PROTECTED`).
+    pub(crate) const REFUSED: Self = Self(1 << 22);
 
     /// In the order in which COMMAND INFO prints them; `movablekeys` follows from the keys.
     const NAMES: [(Self, &'static str); 18] = [

@@ -2,6 +2,7 @@
 
 mod replication;
 mod sentinel;
+mod stream;
 
 use redis::aio::ConnectionLike;
 use std::time::Duration;

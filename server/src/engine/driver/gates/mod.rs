@@ -80,6 +80,9 @@ fn rare_gates(
     {
         return Ok(Gate::Evicted);
     }
+    if spec.flags.has(Flags::REFUSED) {
+        return Err(CommandError::NoModules);
+    }
     let is_refused = !session.is_unrestricted && state.needs_login(session);
     if is_refused && !spec.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);

@@ -130,6 +130,19 @@ impl Hash {
         }
     }
 
+    /// Makes room in a small hash for fields and values that will be added to it.
+    pub(crate) fn reserve<'a>(
+        &mut self,
+        texts: impl Iterator<Item = &'a [u8]>,
+        limits: HashLimits,
+    ) {
+        if let Self::Small(pairs) = self {
+            let most = 2 * limits.entries;
+            let texts = texts.take(most).filter(|text| text.len() <= limits.bytes);
+            pairs.run.reserve(texts.map(packed_bytes).sum());
+        }
+    }
+
     /// The hash without deadlines.
     fn plain(&self) -> &Self {
         match self {

@@ -1,0 +1,96 @@
+//! The stream of commands that a replica of any make reads after PSYNC.
+
+use redouble::{Clock, Server};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+type Test = Result<(), Box<dyn std::error::Error>>;
+
+/// A connection that reads the stream of a server.
+struct Replica(BufReader<TcpStream>);
+
+impl Replica {
+    /// Asks for the whole data and drops it.
+    fn of(server: &Server) -> std::io::Result<Self> {
+        let mut stream = TcpStream::connect(server.addr())?;
+        stream.write_all(b"PSYNC ? -1\r\n")?;
+        let mut replica = Self(BufReader::new(stream));
+        let granted = replica.line()?;
+        assert!(granted.starts_with("+FULLRESYNC"), "{granted}");
+        let length = replica.line()?;
+        let length: u64 = length
+            .trim_start_matches('$')
+            .parse()
+            .map_err(|_| std::io::Error::other(length.clone()))?;
+        std::io::copy(&mut replica.0.by_ref().take(length), &mut std::io::sink())?;
+        Ok(replica)
+    }
+
+    /// A line that is not empty.
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        while line.trim_end().is_empty() {
+            line.clear();
+            if self.0.read_line(&mut line)? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// The next commands up to this one.
+    fn until(&mut self, last: &str) -> std::io::Result<Vec<String>> {
+        let mut commands: Vec<String> = Vec::new();
+        while commands.last().is_none_or(|command| command != last) {
+            let count = self.line()?;
+            let count = count.trim_start_matches('*').parse().unwrap_or(0);
+            let mut words = Vec::new();
+            for _ in 0..count {
+                self.line()?;
+                words.push(self.line()?);
+            }
+            commands.push(words.join(" "));
+        }
+        Ok(commands)
+    }
+}
+
+/// What a replica reads of requests, each of which is a line. The last one is `SET end 1`.
+fn stream_of(requests: &[&str]) -> std::io::Result<Vec<String>> {
+    let server = Server::builder()
+        .clock(Clock::Manual)
+        .start_blocking()
+        .map_err(std::io::Error::other)?;
+    let mut replica = Replica::of(&server)?;
+    let mut client = BufReader::new(TcpStream::connect(server.addr())?);
+    for request in requests.iter().chain(&["SET end 1"]) {
+        client
+            .get_mut()
+            .write_all(format!("{request}\r\n").as_bytes())?;
+    }
+    replica.until("SET end 1")
+}
+
+#[test]
+fn a_scan_leaves_the_next_transaction_whole() -> Test {
+    for reader in ["SCAN 0", "RANDOMKEY", "GET k"] {
+        let stream = stream_of(&[reader, "MULTI", "SET a 1", "SET b 2", "EXEC"])?;
+        let expected = [
+            "SELECT 0",
+            "MULTI",
+            "SET a 1",
+            "SET b 2",
+            "EXEC",
+            "SET end 1",
+        ];
+        assert_eq!(stream, expected, "{reader}");
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_of_debug_populate_are_no_part_of_it() -> Test {
+    let stream = stream_of(&["DEBUG POPULATE 3"])?;
+    assert_eq!(stream, ["SELECT 0", "SET end 1"]);
+    Ok(())
+}
