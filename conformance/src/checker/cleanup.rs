@@ -13,8 +13,8 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Call, Cause, Excuse, Fate, FaultEffect, History, Holder, Moment, Operation, Outcome,
-    Reading, TokenSpan, What,
+    Actor, Call, Cause, Excuse, Fate, FaultEffect, History, Holder, Kind, Mode, Moment, Operation,
+    Outcome, Reading, TokenSpan, What,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -141,8 +141,13 @@ fn key_due(history: &Reading<'_>, at: Duration, due: Duration) -> Option<Duratio
 }
 
 /// Counterexample: a client took the lock and left an expired token of another client stored. Such tokens would add up as long as
-/// clients use the key.
+/// clients use the key. A semaphore may have a place for each of its permits, and leave a token in its place until a client
+/// needs it.
 fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
+    let places = match history.kind {
+        Kind::Semaphore(permits) => usize::try_from(permits).unwrap_or(usize::MAX),
+        Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => 1,
+    };
     let mut before: BTreeMap<u8, &[Holder]> = BTreeMap::new();
     history.iter().find_map(|(at, what)| {
         let What::Server {
@@ -165,7 +170,10 @@ fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
         let mut taken = stored.iter().filter(|it| !is_over(it));
         taken.find(|it| !known.iter().any(|other| other.token == it.token))?;
         let left = stored.iter().find(is_over)?;
-        Some(Witness {
+        let permits = stored
+            .iter()
+            .map(|it| it.mode.map_or(1, Mode::permits).max(1) as usize);
+        (permits.sum::<usize>() > places).then(|| Witness {
             at,
             until: None,
             grants: vec![],
@@ -913,6 +921,35 @@ mod tests {
             (2, What::Strikes { fault }),
             (10, server(1, &[("a", 9), ("b", 20)]))
         ]));
+    }
+
+    /// The token of a holder whose time is over, and those of three holders of one permit each.
+    #[test]
+    fn a_semaphore_leaves_expired_tokens_in_the_places_of_its_permits() {
+        let passes = |permits| {
+            let holder = |(token, expires): (&str, u64)| Holder {
+                token: token.as_bytes().to_vec(),
+                expires: Some(s(expires)),
+                ..Holder::default()
+            };
+            let server = |host, tokens: &[(&str, u64)]| What::Server {
+                node: 0,
+                cause: Cause::Client(host),
+                stored: tokens.iter().copied().map(holder).collect(),
+                anonymous: 0,
+            };
+            let history = History {
+                kind: Kind::Semaphore(permits),
+                ..history(vec![
+                    (1, server(0, &[("a", 9)])),
+                    (5, server(1, &[("a", 9), ("b", 15)])),
+                    (10, server(2, &[("a", 9), ("b", 15), ("c", 20)])),
+                ])
+            };
+            CleanUp.check(&history).witness().is_none()
+        };
+        assert!(passes(3));
+        assert!(!passes(2), "more tokens than places");
     }
 
     #[test]

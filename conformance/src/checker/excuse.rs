@@ -129,8 +129,8 @@ impl Excuse {
                 "the owner of a reentrant lock has another grant that it has not given back, so its release removes nothing"
             }
             Self::ForgottenLevel => {
-                "a call of the owner of a reentrant lock had no answer, or its guard was dropped: until a lease after \
-                 the last request of that call landed, the token may have a level that the owner does not count, so a \
+                "a call of the owner of a reentrant lock, or one of its requests, had no answer, or its guard was dropped: until a \
+                 lease after the last request of that call landed, the token may have a level that the owner does not count, so a \
                  release removes nothing"
             }
             Self::Reserved => {

@@ -202,7 +202,7 @@ impl Facts<'_> {
     }
 
     /// Returns true if the token of a reentrant lock may have a level that its owner does not count: of an acquisition
-    /// without an answer, of a release without an answer, or of a guard that it dropped. Such a level counts until the
+    /// without an answer, or one of whose requests had none, of a release without an answer, or of a guard that it dropped. Such a level counts until the
     /// lease is over that the last request of that call began; later only if the servers show that the release took a
     /// level away.
     fn has_forgotten_level(&self, belief: &Belief, release: &Operation) -> bool {
@@ -222,7 +222,7 @@ impl Facts<'_> {
         let counts = |it: &Operation| it.asked < at && (lowered || at.at <= self.counts_until(it));
         let acquires = |it: &Operation| {
             let theirs = it.actor == belief.actor && it.call.acquires();
-            theirs && unanswered(it) && counts(it)
+            theirs && (unanswered(it) || self.repeated_a_request(it)) && counts(it)
         };
         let stays = |grant: OpId| {
             self.0.operations().iter().any(|it| {
@@ -239,6 +239,15 @@ impl Facts<'_> {
         };
         let acquired = self.0.operations().iter().any(acquires);
         spans.into_iter().any(|span| acquired || left(span))
+    }
+
+    /// Returns true if a request of the call had no reply, and may have been executed. The call repeated it under the same
+    /// token.
+    fn repeated_a_request(&self, it: &Operation) -> bool {
+        self.0.requests_of(it.actor.host).any(|request| {
+            let of_call = it.asked.at <= request.sent && request.sent <= it.ended.at;
+            of_call && request.replied.is_none() && self.0.fate(request) != Fate::RequestLost
+        })
     }
 
     /// Until when a level may stand that a call without an answer left: for a lease from when its last request has landed and
@@ -275,8 +284,9 @@ impl Facts<'_> {
             else {
                 return false;
             };
-            let held = stored.iter().find(|it| names.contains(&*it.token));
-            let depth = held.and_then(|held| held.depth);
+            let held = stored.iter().filter(|it| names.contains(&*it.token));
+            let depths = held.map(|held| held.depth.unwrap_or(1));
+            let depth = Some(depths.sum::<u32>()).filter(|depth| *depth > 0);
             let was = match depth {
                 Some(depth) => before.insert(*node, depth),
                 None => before.remove(node),
@@ -661,9 +671,60 @@ mod tests {
         assert!(lies(false, cancelled()));
         assert!(lies(false, dropped()));
     }
+
+    /// The first attempt of a call has no reply; the second one grants it the lock. The first lands after the release, and the
+    /// owner enters again. The server stores an entry for each level.
+    #[test]
+    fn a_late_attempt_of_a_granted_call_adds_a_level() {
+        let entries = |count: usize, until| What::Server {
+            node: 0,
+            cause: Client(0),
+            stored: vec![
+                Holder {
+                    token: b"a".to_vec(),
+                    expires: Some(s(until)),
+                    ..Holder::default()
+                };
+                count
+            ],
+            anonymous: 0,
+        };
+        let named = |op, until| What::Ok {
+            op,
+            deadline: Some(s(until)),
+            fence: None,
+            number: None,
+            token: Some(Token::of_owner(b"a".to_vec())),
+        };
+        let lies = |replied: Option<u64>, left: usize| -> Option<String> {
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (2, entries(1, 12)),
+                (3, named(1, 11)),
+                (4, releases(2, 0, 1)),
+                (4, entries(0, 0)),
+                (5, done(2)),
+                (6, entries(1, 16)),
+                (7, tries(3, 0)),
+                (7, entries(2, 17)),
+                (8, named(3, 16)),
+                (9, releases(4, 0, 3)),
+                (9, entries(left, 17)),
+                (10, done(4)),
+            ]);
+            history.reentrant = true;
+            history.dials(0, 0, 0, None);
+            history.asks(0, 1, Some(6), replied);
+            let finding = Truth.check(&history);
+            finding.witness().map(|witness| witness.message.clone())
+        };
+        assert_eq!(lies(None, 1), None);
+        let message = lies(Some(7), 1).expect("each request had its reply");
+        assert!(message.contains("removed nothing"), "{message}");
+    }
     use crate::{
         checker::hand_made::*,
-        history::{Actor, Cause, History},
+        history::{Actor, Cause, History, Holder, Token},
     };
 
     fn lie(entries: Vec<(u64, What)>) -> Option<String> {
