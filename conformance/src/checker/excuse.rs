@@ -166,10 +166,12 @@ impl Excuse {
             }
             Self::WakeUpLost => "the waiter's own connection broke, so its wake-up may be lost",
             Self::PauseAfterFault => {
-                "a fault ends shortly before the call: its process pauses before it sends a request again"
+                "a fault ends shortly before the call, or the call finds a connection broken: its process pauses before it sends a \
+                 request again"
             }
             Self::PauseBeforePlace => {
-                "a fault ends shortly before the call: its process pauses before it asks for a place in the queue"
+                "a fault ends shortly before the call, or the call finds a connection broken: its process pauses before it asks for a \
+                 place in the queue"
             }
             Self::SlowClock => {
                 "the clock of a waiter runs slower than the lock tolerates: its place becomes stale, and its next place counts"
@@ -247,7 +249,7 @@ impl Excuse {
             Self::LostScript => "the server has told the process before",
             Self::WakeUpLost => "the connection of another waiter broke",
             Self::PauseAfterFault | Self::PauseBeforePlace => {
-                "the fault ends a request timeout and the longest pause before the call"
+                "the fault ends a request timeout and the longest pause before the call, and the process has replaced the connection"
             }
             Self::SlowClock => "the clock is off by no more than the lock tolerates",
             Self::HeadStopped => "the process in front has left the queue, and no waiter was woken",

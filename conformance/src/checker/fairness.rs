@@ -481,4 +481,30 @@ mod tests {
         let finding = Fairness.check(&history(vec![(1, waits(1, 0, 60))]));
         assert!(matches!(finding, Finding::Unknown(_)));
     }
+
+    /// Seed 219 of a foreign lock: the connection of the first waiter broke long before it called.
+    #[test]
+    fn a_waiter_that_finds_its_connection_broken_pauses_before_it_asks() {
+        let passed_by = |closed: Option<u64>, again: Option<u64>, asked| {
+            let mut history = history(vec![
+                (30, waits(1, 0, 60)),
+                (asked, tries(2, 1)),
+                (asked, granted(2, Some(90))),
+                (80, granted(1, Some(90))),
+            ]);
+            (history.terms.fair, history.terms.retry) = (true, s(2));
+            history.dials(0, 0, 1, closed);
+            if let Some(again) = again {
+                history.dials(0, 0, again, None);
+            }
+            passed_by(&Reading::of(&history)).is_some()
+        };
+        assert!(!passed_by(Some(5), None, 31));
+        assert!(passed_by(Some(5), None, 33), "the pause is over");
+        assert!(
+            passed_by(Some(5), Some(6), 31),
+            "it has replaced the connection"
+        );
+        assert!(passed_by(None, None, 31), "nothing is broken");
+    }
 }

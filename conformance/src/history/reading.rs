@@ -151,15 +151,24 @@ impl<'a> Reading<'a> {
     }
 
     /// Time from which a process that calls at `asked` sends its requests at once. After a fault that ended shortly before, it may
-    /// be in the pause before its next attempt; `excuse` says whether that counts.
+    /// be in the pause before its next attempt, and it pauses if the call finds a connection broken; `excuse` says whether that
+    /// counts.
     #[must_use]
     pub fn asks_from(&self, excuse: Excuse, host: u8, asked: Duration) -> Duration {
+        if !self.accepts(excuse) {
+            return asked;
+        }
         let since = asked.saturating_sub(self.recovery());
         let last = self.fault_intervals.last(host, since, asked);
-        let last = last.filter(|_| self.accepts(excuse));
-        last.map_or(asked, |last| {
-            asked.max(last.saturating_add(self.recovery()))
-        })
+        let paused = last.map_or(asked, |last| last.saturating_add(self.recovery()));
+        let mut theirs = self.sessions.iter().filter(|it| it.host == host);
+        let finds_it_broken = theirs.any(|it| self.is_broken(host, it.node, asked));
+        let after = if finds_it_broken {
+            self.terms.retry
+        } else {
+            Duration::ZERO
+        };
+        asked.max(paused).max(asked.saturating_add(after))
     }
 
     /// True if a request may have stored this token more than a lease after its call began.
