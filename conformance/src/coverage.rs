@@ -85,10 +85,10 @@ const PROBES: [CoverageProbe; 14] = [
     probe("expiry in spite of a watchdog", 2, watched, |view| {
         view.expiry_while_held()
     }),
-    probe("acquire unknown, executed", 5, held, |view| {
+    probe("acquisition unknown (executed)", 5, held, |view| {
         view.unknown_acquire(true)
     }),
-    probe("acquire unknown, not executed", 5, held, |view| {
+    probe("acquisition unknown (not executed)", 5, held, |view| {
         view.unknown_acquire(false)
     }),
     probe("renewal failed", 0, held, |view| {
@@ -108,7 +108,7 @@ const PROBES: [CoverageProbe; 14] = [
     probe("loss reported", 0, is_told, |view| {
         view.sees(|what| matches!(what, What::Lost { .. }))
     }),
-    probe("accesses interleaved, unfenced", 0, unfenced, |view| {
+    probe("unfenced accesses interleaved", 0, unfenced, |view| {
         view.interleaved_accesses()
     }),
     probe("failover", 0, replicated, |view| {
@@ -150,6 +150,13 @@ impl Coverage {
     /// Returns each probe with the number of runs that covered it.
     pub fn probes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         PROBES.iter().map(|probe| probe.name).zip(self.seen)
+    }
+
+    /// Returns each probe whose situation is possible for a lock with these promises, with the number of runs that covered it.
+    pub fn possible(&self, promises: &Promises) -> impl Iterator<Item = (&'static str, u64)> {
+        let probes = PROBES.iter().zip(self.seen);
+        let possible = probes.filter(move |(probe, _)| (probe.possible)(promises));
+        possible.map(|(probe, seen)| (probe.name, seen))
     }
 
     /// Returns the missed floors, of those that apply to a lock with these promises.
@@ -362,8 +369,15 @@ mod tests {
         assert!(!misses(&nothing, "failover"));
         let latch = Promises::of(Kind::Latch(3));
         assert_eq!(nothing.missed(&latch), []);
-        let replicated = Promises::mutex_on_one_node().on(Topology::Replicated { replicas: 1 });
+        let one_node = Promises::mutex_on_one_node();
+        let replicated = one_node.on(Topology::Replicated { replicas: 1 });
         let missed = nothing.missed(&replicated);
         assert!(missed.iter().any(|missed| missed.probe == "failover"));
+        let possible = |promises| {
+            nothing
+                .possible(promises)
+                .any(|(name, _)| name == "failover")
+        };
+        assert!(possible(&replicated) && !possible(&one_node));
     }
 }

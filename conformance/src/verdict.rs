@@ -292,7 +292,7 @@ pub fn row_of(nemeses: &BTreeSet<&'static str>) -> &'static str {
 /// Row of scenarios without faults.
 pub const CALM: &str = "no fault";
 /// Row of scenarios with several nemeses.
-pub const MIXED: &str = "several at once";
+pub const MIXED: &str = "several faults";
 
 /// Results of a property in the runs of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -246,7 +246,7 @@ fn faults_and_properties_are_chosen_by_name() {
         assert_eq!(verdict["property"], "P5");
         let fault = verdict["fault"].as_str().unwrap();
         assert!(
-            ["overwork", "pause", "several at once", "no fault"].contains(&fault),
+            ["overwork", "pause", "several faults", "no fault"].contains(&fault),
             "{fault}"
         );
     }

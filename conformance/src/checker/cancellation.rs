@@ -125,10 +125,13 @@ impl Facts<'_> {
             until: Some(span.gone.0.at),
             grants: it.call.gives_back().into_iter().collect(),
             message: format!(
-                "at {} {} dropped what it had begun at {}; at {} it still stands",
+                "at {} {} {}; at {} the server still stores its token",
                 seconds(it.ended.at),
                 it.actor,
-                seconds(it.asked.at),
+                match it.call {
+                    Call::Drop { .. } => "dropped its guard".to_owned(),
+                    _ => format!("cancelled its call of {}", seconds(it.asked.at)),
+                },
                 seconds(by.at)
             ),
         })

@@ -64,7 +64,7 @@ pub(super) struct Bench {
     /// another version, or valkey-server.
     #[arg(long, value_name = "PROGRAM")]
     redis_bin: Option<PathBuf>,
-    /// Locks to measure, one after the other, by name or id; `*` and `?` stand for any characters and for one.
+    /// Locks to measure, one after the other, by name or id; `*` stands for any number of characters, `?` for one.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', default_value = "mutex")]
     lock: Vec<String>,
     /// Number of clients.

@@ -22,7 +22,7 @@ use std::{
 
 #[derive(Args)]
 pub(super) struct Locks {
-    /// Judge only these locks, by name or id (see --list); `*` and `?` stand for any characters and for one.
+    /// Judge only these locks, by name or id (see --list); `*` stands for any number of characters, `?` for one.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     lock: Vec<String>,
     /// Play only scenarios with one of these faults and no other (see --list).
@@ -36,7 +36,7 @@ pub(super) struct Locks {
     /// Play only the fixed scenarios, which are written by hand and the same on every backend (see --list).
     #[arg(long, conflicts_with_all = ["seeds", "seed", "shard"])]
     fixed: bool,
-    /// Number of seeds per lock [default: 2000, up to 4000 for a conviction; on a real server 16].
+    /// Number of seeds per lock [default: 2000; 4000 for a lock that is expected to be convicted; 16 on a real server].
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// The first seed; alone, only this one.
@@ -53,7 +53,7 @@ pub(super) struct Locks {
     /// Stop at the first verdict that is not the expected one.
     #[arg(long)]
     fail_fast: bool,
-    /// List the locks, faults and properties, and do nothing else.
+    /// List the locks, faults, fixed scenarios and properties, and do nothing else.
     #[arg(long)]
     list: bool,
     #[command(flatten)]
@@ -213,17 +213,14 @@ fn share(end: Instant, locks: usize) -> Instant {
 
 /// Checks that the runs have covered each situation often enough; prints the missed ones.
 fn has_seen_all(trials: &[Trial], filtered: bool, out: &mut impl Write) -> Fallible<bool> {
-    let verb = if filtered {
-        "not seen often enough in this selection"
-    } else {
-        "NOT SEEN OFTEN ENOUGH"
-    };
     let mut all = true;
     for trial in trials {
         let missed: Vec<String> = trial.missed().iter().map(ToString::to_string).collect();
         if !missed.is_empty() {
             all = false;
-            writeln!(out, "  {} {verb}: {}", shown(trial.name), missed.join(", "))?;
+            let (name, missed) = (shown(trial.name), missed.join("; "));
+            let tested = if filtered { "tested" } else { "TESTED" };
+            writeln!(out, "  these runs {tested} {name} too little: {missed}")?;
         }
     }
     Ok(all || filtered)

@@ -110,16 +110,19 @@ Two lines of the result:
 \"ok\" means that the verdict is the expected one: our locks keep their promises, and known lock bugs are
 convicted. \"!!\" means that it is another, \"..\" that too few runs were played to tell. \"Outside its
 guarantee: P1 31x\" means that P1 broke in 31 runs under faults that the lock does not promise to
-survive; that is no defect. A conviction gives the number of seeds that it took and the number of steps
-of its shortest scenario.
+survive; that is no defect. A conviction also gives the number of seeds until the first of these
+properties broke, and the number of steps of the shortest scenario. \"(and P4, P12)\" names further
+properties that broke.
 
 On a real server the suite first plays the fixed scenarios (see --list) there and on the double. A verdict
 that differs between the two is a failure. Scenarios that the server cannot play are counted as
-unsupported, and runs in which the operating system paused the suite for too long as inconclusive.
+unsupported. Runs in which the operating system paused the suite for too long are counted as inconclusive.
 
 The HTML report shows every verdict and counterexample: open it in a browser.
 
-Exit code 0: all verdicts are as expected. 1: at least one is not. 2: wrong usage, or it could not run.";
+Exit code 0: no verdict differs from the expected one; a verdict that is still open (..) counts as no
+difference. 1: at least one verdict differs, or a full run did not see each situation often enough.
+2: wrong usage, or it could not run.";
 
 /// Wrong usage or a missing environment: exit code 2.
 type Fallible<T> = Result<T, Box<dyn Error>>;

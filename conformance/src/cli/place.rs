@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Where {
-    /// Where to run: "double" (embedded; in virtual time, but for adapters), "spawn" (starts redis-servers of its own),
-    /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
+    /// Where to run: "double" (embedded; in virtual time, for `foreign` in real time), "spawn" (starts redis-servers of its
+    /// own), "spawn:PROGRAM", or redis://HOST:PORT (a server of yours; the suite writes only keys that begin with
+    /// redouble-check:).
     #[arg(long, value_name = "WHERE", default_value = "double")]
     backend: String,
     /// With --backend spawn: the program to start, for instance another version of Redis, or

@@ -52,12 +52,8 @@ impl Group {
     pub const fn introduction(self) -> &'static str {
         match self {
             Self::Ours => "each has to keep all of its promises",
-            Self::Seeds => {
-                "\"seed systems\", written after locks that services run, some sound and some broken"
-            }
-            Self::Specimens => {
-                "\"specimens\", locks with one mistake each, which the suite has to notice"
-            }
+            Self::Seeds => "modelled on locks that services run, some sound and some broken",
+            Self::Specimens => "locks with one mistake each, which the suite has to notice",
             Self::Others => {
                 "locks outside of the lists, and the canary, which the suite has to convict"
             }

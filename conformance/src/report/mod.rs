@@ -66,7 +66,14 @@ pub fn verdict(trial: &Trial) -> String {
         (Expected::Convicted(of), Outcome::Differs) => {
             format!("NOT CONVICTED of {}", ids(of).join(" or "))
         }
-        (Expected::Convicted(_), Outcome::Open) => "not convicted in so few runs".to_owned(),
+        (Expected::Convicted(of), Outcome::Open) => {
+            let breaks = match broken.len() {
+                0 => String::new(),
+                _ => format!("breaks {}; ", ids(&broken).join(", ")),
+            };
+            let expected = ids(of).join(" or ");
+            format!("{breaks}too few runs to break the expected {expected}")
+        }
     }
 }
 

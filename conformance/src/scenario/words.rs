@@ -56,6 +56,20 @@ impl fmt::Display for Node {
     }
 }
 
+/// The number of polls after which the caller drops the future of a call.
+struct Dropped(u32);
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.0 == 1 { "" } else { "s" };
+        write!(
+            f,
+            "the caller drops the future after {} poll{plural}",
+            self.0
+        )
+    }
+}
+
 /// The mode of an acquisition, printed after the verb.
 pub(crate) struct How(pub(crate) Mode);
 
@@ -83,15 +97,16 @@ impl fmt::Display for Op {
                 polls,
             } => write!(
                 f,
-                "locks{}, waiting up to {}, and gives up at poll {polls}",
+                "locks{}, waiting up to {}; {}",
                 How(mode),
-                Ms(wait_ms)
+                Ms(wait_ms),
+                Dropped(polls)
             ),
             Self::Renew => f.write_str("renews"),
-            Self::CancelledRenew { polls } => write!(f, "renews, and gives up at poll {polls}"),
+            Self::CancelledRenew { polls } => write!(f, "renews; {}", Dropped(polls)),
             Self::Release => f.write_str("releases"),
             Self::CancelledRelease { polls } => {
-                write!(f, "releases, and gives up at poll {polls}")
+                write!(f, "releases; {}", Dropped(polls))
             }
             Self::Drop => f.write_str("drops its guard"),
             Self::Access => f.write_str("accesses the resource"),
@@ -149,7 +164,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
             let what = match lost {
                 Lost::Request => "its request lost",
                 Lost::Reply => "its request executed, the reply lost",
-                Lost::Late => "its request executed at the end of the fault",
+                Lost::Late => "the server executes its request when the fault ends",
             };
             write!(
                 f,

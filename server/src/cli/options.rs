@@ -109,15 +109,18 @@ Exit codes:
 const OTHERS: &str = "other_socket";
 /// Options that give the certificate.
 const IDENTITY: &str = "tls_identity";
+/// Heading of the options for TLS. Each has it by itself: a heading of the whole group would also head the options after it.
+const TLS: &str = "TLS (in builds with the feature `tls`)";
 
 #[derive(Parser)]
 pub(super) struct Serve {
     #[command(flatten)]
     pub(super) server: ServerOptions,
-    /// Starts several nodes: independent:N masters; replicated:M+R, M masters with R replicas in
-    /// total; cluster:M+R, the same as a cluster; sentinel:1+R+S, a master with R replicas and S
-    /// sentinels that watch it as mymaster. Each node gets the port after its predecessor's.
-    /// --port-file gets one line per node: its name and its port.
+    /// Starts several nodes. independent:N: N masters. replicated:M+R: M masters with R replicas in
+    /// total. cluster:M+R: the same as a cluster. cluster-nodes:N: N nodes in cluster mode that have
+    /// not met. sentinel:1+R+S: a master, R replicas, and S sentinels that watch it as mymaster. With
+    /// --port the nodes get consecutive ports, otherwise free ones. --port-file gets one line per
+    /// node: its name and its port.
     #[arg(long, value_name = "KIND:COUNTS", conflicts_with = "dir")]
     pub(super) topology: Option<Topology>,
 }
@@ -196,7 +199,7 @@ pub(super) struct ServerOptions {
     /// Number of databases.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) databases: u16,
-    /// Limit of connections; lower if the limit of open files does not suffice.
+    /// Limit of connections. The server lowers it if the limit of open files is too small.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) maxclients: u32,
     /// Source of time: the operating system, or manual (time stands still until a client moves it).
@@ -236,7 +239,7 @@ pub(super) struct ServerOptions {
     /// Log level of standard error.
     #[arg(long, value_enum, default_value_t = Log::Warn)]
     pub(super) log: Log,
-    #[command(flatten, next_help_heading = "TLS (in builds with the feature `tls`)")]
+    #[command(flatten)]
     pub(super) tls: TlsOptions,
 }
 
@@ -244,23 +247,24 @@ pub(super) struct ServerOptions {
 pub(super) struct TlsOptions {
     /// Also listens for TLS; 0 chooses a free port. Needs a certificate and its key, or
     /// --tls-write-ca.
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", help_heading = TLS)]
     pub(super) tls_port: Option<u16>,
     /// The server's certificate with its chain, in PEM.
-    #[arg(long, value_name = "FILE", requires_all = ["tls_port", "tls_key_file"], group = IDENTITY)]
+    #[arg(long, value_name = "FILE", requires_all = ["tls_port", "tls_key_file"], group = IDENTITY, help_heading = TLS)]
     pub(super) tls_cert_file: Option<PathBuf>,
     /// The key of the certificate, in PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file", help_heading = TLS)]
     pub(super) tls_key_file: Option<PathBuf>,
     /// The certificate authority of clients, in PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    #[arg(long, value_name = "FILE", requires = "tls_port", help_heading = TLS)]
     pub(super) tls_ca_cert_file: Option<PathBuf>,
     /// Requires certificates of clients [default: yes with --tls-ca-cert-file, else no].
     #[arg(
         long,
         value_enum,
         value_name = "YES_NO_OPTIONAL",
-        requires = "tls_port"
+        requires = "tls_port",
+        help_heading = TLS
     )]
     pub(super) tls_auth_clients: Option<AuthClients>,
     /// Creates a temporary certificate for localhost, 127.0.0.1 and ::1, and writes its certificate
@@ -269,7 +273,8 @@ pub(super) struct TlsOptions {
         long,
         value_name = "FILE",
         requires = "tls_port",
-        conflicts_with = "tls_cert_file"
+        conflicts_with = "tls_cert_file",
+        help_heading = TLS
     )]
     pub(super) tls_write_ca: Option<PathBuf>,
 }

@@ -115,13 +115,18 @@ pub fn disagreements(out: &mut impl Write, trial: &Trial) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the properties that broke outside of the promises, with their counts.
+/// Returns the properties that broke outside of the promises, each with the number of runs.
+fn counts_outside(trial: &Trial) -> impl Iterator<Item = (Property, u64)> {
+    let counts = Property::ALL.into_iter();
+    let counts = counts.map(move |property| (property, trial.total(property).outside));
+    counts.filter(|&(_, count)| count > 0)
+}
+
+/// Returns the properties that broke outside of the promises, with their counts, as text.
 fn outside(trial: &Trial) -> Vec<String> {
-    let seen = Property::ALL.into_iter().filter_map(|property| {
-        let count = trial.total(property).outside;
-        (count > 0).then(|| format!("{} {count}x", property.id()))
-    });
-    seen.collect()
+    let counts = counts_outside(trial);
+    let texts = counts.map(|(property, count)| format!("{} {count}x", property.id()));
+    texts.collect()
 }
 
 /// Returns a number with its noun.
@@ -163,14 +168,13 @@ pub fn summary(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
         }
     }
     legend(out, trials)?;
-    if trials
-        .iter()
-        .any(|trial| conviction(trial).is_none() && !outside(trial).is_empty())
-    {
+    let unconvicted = trials.iter().filter(|trial| conviction(trial).is_none());
+    if let Some((property, count)) = unconvicted.flat_map(counts_outside).next() {
+        let (id, runs) = (property.id(), counted(count, "run"));
         writeln!(
             out,
-            "  \"outside its guarantee: P1 31x\": in 31 runs P1 broke under a fault that the lock does not claim to survive; \
-             that is no defect of the lock"
+            "  \"outside its guarantee: {id} {count}x\" means that {id} broke in {runs} under a fault that the lock does not \
+             promise to survive; that is no defect of the lock"
         )?;
     }
     coverage(out, trials)
@@ -238,12 +242,31 @@ fn legend(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
 pub fn coverage(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
     let mut total = Coverage::default();
     trials.iter().for_each(|trial| total.add(&trial.coverage));
-    let percent = |count: u64| 100.0 * count as f64 / total.runs.max(1) as f64;
-    let probes: Vec<String> = total
-        .probes()
-        .map(|(name, count)| format!("{name} {:.0} %", percent(count)))
-        .collect();
-    writeln!(out, "  seen in {} runs: {}", total.runs, probes.join(", "))?;
+    // A situation counts only in the runs of the locks that can get into it.
+    let mut possible: Vec<(&str, u64, u64)> = Vec::new();
+    for trial in trials {
+        for (name, seen) in trial.coverage.possible(&trial.promises) {
+            match possible.iter_mut().find(|(of, ..)| *of == name) {
+                Some((_, all_seen, runs)) => {
+                    *all_seen += seen;
+                    *runs += trial.coverage.runs;
+                }
+                None => possible.push((name, seen, trial.coverage.runs)),
+            }
+        }
+    }
+    let percent = |count: u64, runs: u64| 100.0 * count as f64 / runs.max(1) as f64;
+    let shares = possible.iter();
+    let shares = shares.map(|&(name, seen, runs)| format!("{name} {:.0} %", percent(seen, runs)));
+    let shares: Vec<String> = shares.collect();
+    if !shares.is_empty() {
+        writeln!(
+            out,
+            "  situations in {} runs, each with its share of the runs in which it is possible: {}",
+            total.runs,
+            shares.join("; ")
+        )?;
+    }
     if total.bypass > 0 {
         let readers = counted(total.bypass, "reader");
         writeln!(
@@ -283,8 +306,8 @@ fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io:
     let steps = counted(scenario.events.len() as u64, "step");
     let fault = fault_of(scenario);
     let verb = match trial.expected {
-        Expected::Convicted(_) => "is convicted of",
-        Expected::Sound => "breaks",
+        Expected::Convicted(of) if of.contains(property) => "is convicted of",
+        Expected::Convicted(_) | Expected::Sound => "breaks",
     };
     writeln!(
         out,
@@ -302,7 +325,7 @@ fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io:
 fn explained(fault: &str) -> String {
     match nemesis_summary(fault) {
         Some(summary) => format!("fault {fault} ({summary})"),
-        None if fault == MIXED => "several faults".to_owned(),
+        None if fault == MIXED => MIXED.to_owned(),
         None => "no fault".to_owned(),
     }
 }
