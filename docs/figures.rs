@@ -237,25 +237,25 @@ const HEADLINES: [(&str, &str, &str, &str); 4] = [
     (
         "fresh server in process, against redis-server",
         "start to first PONG",
-        "fresh server to first PONG, against starting redis-server",
-        " faster",
+        "first PING of a new server in the test's process, compared with starting redis-server",
+        " sooner",
     ),
     (
         "lock cycle, redouble-lock: in process, against loopback",
         "cycles per second",
-        "lock cycles in process, against Redis on loopback",
+        "cycles of a lock per second in process, compared with Redis on loopback",
         "",
     ),
     (
         "SET NX PX, pipeline 16",
         "requests per CPU-second",
-        "SET with pipeline 16, requests per CPU-second, against Redis",
+        "SET with pipeline 16, requests per CPU-second, compared with Redis",
         "",
     ),
     (
         "memory of 1 M locks (12 B key, 32 B token, TTL)",
         "resident bytes per lock",
-        "memory of a million locks, against Redis",
+        "memory of a million locks, compared with Redis",
         "",
     ),
 ];
@@ -276,7 +276,7 @@ fn headlines(compare: &Value, scenarios: &Value) -> Result<String, Box<dyn Error
     let rate = contended.as_f64().ok_or("no rate")?;
     writeln!(
         text,
-        "| contended scenarios of three clients, played and judged per core-second | {rate:.0} |"
+        "| scenarios with three contending clients that one core plays and checks in a second | {rate:.0} |"
     )?;
     Ok(text)
 }
