@@ -151,6 +151,38 @@ fn others(compare: &Value) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
+/// The figures that miss their targets.
+fn missed(compare: &Value, scenarios: &Value) -> Result<String, Box<dyn Error>> {
+    let mut text = String::from(
+        "| what misses its target | measured | figure | to reach |\n|---|---|--:|---|\n",
+    );
+    let figures = list(compare, "figures")?.iter();
+    for figure in figures.filter(|it| it["met"] == false) {
+        writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            figure["row"].as_str().unwrap_or_default(),
+            figure["measured"].as_str().unwrap_or_default(),
+            ratio(figure),
+            figure["target"].as_str().unwrap_or("-"),
+        )?;
+    }
+    for shape in list(scenarios, "shapes")? {
+        let (Some(rate), Some(target)) = (shape["per_second"].as_f64(), shape["target"].as_f64())
+        else {
+            continue;
+        };
+        if rate < target {
+            let title = shape["title"].as_str().unwrap_or_default();
+            writeln!(
+                text,
+                "| scenarios: {title} | per core-second | {rate:.0} | >= {target:.0} |"
+            )?;
+        }
+    }
+    Ok(text)
+}
+
 /// What a lock costs one client, and how fast it goes from hand to hand.
 fn handover(handover: &Value) -> Result<String, Box<dyn Error>> {
     let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or(f64::NAN);
@@ -308,6 +340,7 @@ fn measured_figures_come_from_json() -> Test {
     let played = read(&root, "scenarios.json")?;
     let page = root.join("docs/src/benchmarks.md");
     part(&page, "under-load", &under_load(&compare)?)?;
+    part(&page, "missed", &missed(&compare, &played)?)?;
     part(&page, "others", &others(&compare)?)?;
     part(
         &page,

@@ -2,7 +2,7 @@
 //! and generated pages are up to date. `UPDATE=1` writes the generated ones anew.
 
 use redouble::{Clock, Server};
-use redouble_conformance::history::Excuse;
+use redouble_conformance::{checker::Property, history::Excuse};
 use redouble_differential::{KNOWN, LENIENT, NOT_IN_INFO, NOT_SENT};
 use std::{
     collections::BTreeMap,
@@ -196,11 +196,14 @@ fn the_table_of_commands_is_up_to_date() -> Test {
     let since = since()?;
     let mut text = String::from(
         "# Commands\n\n\
-         The double announces and implements Redis 7.0.15. *Compared* says how the tests compare a reply with that of a \
-         real server:\n\
-         generated sequences of commands run on both, and transcripts of each command are played on both. No command of \
-         Redis 7.0\n\
-         is missing. [Versions](versions.md) has the commands of later versions.\n\n\
+         The double announces and implements Redis 7.0.15. No command of Redis 7.0 is missing. [Versions](versions.md) has the \
+         commands of\n\
+         later versions.\n\n\
+         *Compared* says how the tests compare a reply with that of a real server. They run generated sequences of commands on \
+         both, and\n\
+         play transcripts of each command on both. A *transcript* is a recorded list of commands with the replies of a real \
+         Redis. Names in\n\
+         parentheses, such as `help`, are rows of [Known differences](differences.md).\n\n\
          | command | since | compared |\n|---|---|---|\n",
     );
     for name in names {
@@ -235,8 +238,9 @@ fn the_known_differences_are_up_to_date() -> Test {
     assert!(KNOWN.len() > 10, "{} differences", KNOWN.len());
     let mut text = String::from(
         "# Known differences\n\n\
-         The double differs from Redis 7.0.15 in these points on purpose. Transcripts refer to a difference by its \
-         name.\n\n\
+         The double differs from Redis 7.0.15 in these points on purpose. Transcripts, which are recorded lists \
+         of commands with\n\
+         the replies of a real Redis, and [the table of commands](commands.md) refer to a difference by its name.\n\n\
          | name | difference and reason |\n|---|---|\n",
     );
     for known in KNOWN {
@@ -250,6 +254,21 @@ fn the_known_differences_are_up_to_date() -> Test {
         writeln!(text, "* `{name}`")?;
     }
     generated("differences.md", &text)
+}
+
+#[test]
+fn the_table_of_properties_is_up_to_date() -> Test {
+    let mut text = String::from("\n| id | property | statement |\n|---|---|---|\n");
+    for property in Property::ALL {
+        let (id, title) = (property.id(), property.title());
+        writeln!(text, "| {id} | {title} | {} |", property.statement())?;
+    }
+    text.push('\n');
+    figures::part(
+        &root().join("docs/src/suite/properties.md"),
+        "properties",
+        &text,
+    )
 }
 
 #[test]
