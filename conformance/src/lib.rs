@@ -1,7 +1,7 @@
 //! A conformance suite for distributed locks on Redis.
 //!
-//! A lock becomes a [`Subject`] with five methods. It gets connections, time and randomness from its
-//! [`Host`]. One call checks it:
+//! To check a lock, implement [`Subject`] for it: five methods. The lock takes its connections, its time and its random
+//! numbers from [`Host`]. One call checks it:
 //!
 //! ```should_panic
 //! use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};

@@ -56,14 +56,14 @@
 //!
 //! | event | one node | Redlock on 2f + 1 nodes | with a resource that checks fencing tokens |
 //! |---|---|---|---|
-//! | messages are late, lost or repeated; connections break | holds; the lock may be hard to get | the same | accesses exclude each other too |
-//! | a client pauses or crashes | holds; the lock is free when its lease ends | the same | the same |
-//! | work takes longer than the lease | the holder learns of the loss, or its watchdog extends the lease | the same | the same |
+//! | messages are late, lost or repeated; connections break | holds; the lock may be hard to get | holds; the lock may be hard to get | accesses exclude each other too |
+//! | a client pauses or crashes | holds; the lock is free when its lease ends | holds; the lock is free when its lease ends | accesses exclude each other too |
+//! | work takes longer than the lease | holds: the holder learns of the loss, or its watchdog extends the lease | holds: the holder learns of the loss, or its watchdog extends the lease | accesses exclude each other too |
 //! | clocks run apart, within [`drift_ppm`](LockBuilder::drift_ppm) | holds | holds | holds |
 //! | the wall clock of a client jumps | holds | holds | holds |
 //! | the virtual machine of a client is suspended | **may be broken** | **may be broken** | accesses exclude each other |
-//! | a server restarts with its data, pauses or answers errors | holds; the lock may be hard to get | the same | the same |
-//! | a server loses the key early: failover to a lagging replica, restart without data, eviction, a clock that jumps ahead | **broken** | holds while at most *granted - f - 1* nodes have lost it, and a node that restarted without data stays away for a lease | holds unless its clock is behind by more than the time since the last grant |
+//! | a server restarts with its data, pauses or answers errors | holds; the lock may be hard to get | holds; the lock may be hard to get | accesses exclude each other too |
+//! | a server loses the key early: failover to a lagging replica, restart without data, eviction, a clock that jumps ahead | **broken** | holds while at most *g - f - 1* nodes have lost the key, where *g* is the number of nodes that granted the lock, and a node that restarted without data stays away for a lease | holds unless its clock is behind by more than the time since the last grant |
 //!
 //! Each kind also promises that
 //!
@@ -190,8 +190,10 @@
 //! * `serde`: serialization of [`DetachedLock`] and [`FencingToken`].
 //! * `tokio-util`: `Guard::cancellation_token`.
 //!
-//! Redis 3.2 or later, or a server that speaks its protocol and runs its scripts; 2.6 for [`Admission`] and [`Stock`], 6 for
-//! [`track_key`](LockBuilder::track_key).
+//! # Servers
+//!
+//! The locks need Redis 3.2 or later, or a server with the same protocol and scripts. [`Admission`] and [`Stock`] need 2.6,
+//! [`track_key`](LockBuilder::track_key) needs 6.
 
 /// The example of the README compiles.
 #[cfg(all(doctest, feature = "redis"))]

@@ -54,7 +54,7 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! redouble = "0.1"
+//! redouble = "0.1" # or { git = "https://github.com/redouble-rs/redouble" }
 //! redis = { version = "1.8", features = ["aio", "tokio-comp"] }
 //! tokio = { version = "1", features = ["macros", "rt", "test-util", "time"] }
 //! ```
@@ -71,11 +71,10 @@
 //!
 //! # Limits
 //!
-//! * The double answers as Redis 7.0.15 ([`REDIS_VERSION`]), compared byte for byte. [`ServerBuilder::compat`] chooses
-//!   another server to imitate.
-//! * Data types: strings (with bitmaps and HyperLogLogs), hashes, lists, sets, sorted sets (with geo indexes) and
-//!   streams. Modules are missing. A command that is missing answers an error that says so, and
-//!   [`command_names`] lists the commands that are there.
+//! * The double answers as Redis 7.0.15 does ([`REDIS_VERSION`]); tests compare most replies byte for byte.
+//!   [`ServerBuilder::compat`] chooses another server to imitate.
+//! * [`command_names`] lists the commands: all of Redis 7.0.15. The double answers `unknown command` to commands of modules and of
+//!   later versions.
 //! * Data lives in memory. [`Persistence`] decides the part that survives a [`Server::crash`]. With a folder
 //!   ([`ServerBuilder::dir`]) a server reads and writes an RDB file as Redis does; it writes no append-only file.
 //! * Deployments model replication, sentinels and cluster messages by their effects on clients. A real Redis can be
