@@ -128,9 +128,10 @@ impl Facts<'_> {
                 "at {} {} {}; at {} the server still stores its token",
                 seconds(it.ended.at),
                 it.actor,
-                match it.call {
-                    Call::Drop { .. } => "dropped its guard".to_owned(),
-                    _ => format!("cancelled its call of {}", seconds(it.asked.at)),
+                if matches!(it.call, Call::Drop { .. }) {
+                    "dropped its guard".to_owned()
+                } else {
+                    format!("cancelled its call of {}", seconds(it.asked.at))
                 },
                 seconds(by.at)
             ),

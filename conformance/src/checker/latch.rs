@@ -281,7 +281,7 @@ mod tests {
     fn a_waiter_that_looks_learns_of_the_last_count_within_the_declared_time() {
         let told = |looks: Option<Duration>, at| {
             let mut entries = opened(vec![]);
-            entries.retain(|&(_, ref what)| !matches!(what, What::Ok { op: 9, .. }));
+            entries.retain(|(_, what)| !matches!(what, What::Ok { op: 9, .. }));
             entries.push((at, done(9)));
             let mut history = History {
                 kind: Kind::Latch(2),

@@ -858,7 +858,7 @@ mod tests {
         let busy = |ended| {
             let access = What::Invoke {
                 op: 2,
-                actor: crate::history::Actor::on(0),
+                actor: Actor::on(0),
                 call: Call::Access { grant: 1 },
             };
             let entries = vec![

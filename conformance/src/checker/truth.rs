@@ -1008,7 +1008,7 @@ mod tests {
     fn a_token_that_a_refused_call_left_behind_is_no_grant() {
         let refused_beside = |first: What, at, fault: bool| {
             let state = |host, tokens: &[&str]| {
-                let holder = |token: &&str| crate::history::Holder {
+                let holder = |token: &&str| Holder {
                     token: token.as_bytes().to_vec(),
                     expires: Some(s(10)),
                     ..Default::default()
