@@ -4,7 +4,11 @@ use super::{
     Actor, Belief, Call, Excuse, FaultIntervals, History, Moment, OpId, Operation, Owners,
     TokenSpan, Tokens, What,
 };
-use std::{collections::BTreeMap, ops::Deref, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Deref,
+    time::Duration,
+};
 
 /// A history, with its operations, beliefs, stored tokens and fault intervals.
 pub struct Reading<'a> {
@@ -161,8 +165,11 @@ impl<'a> Reading<'a> {
         let since = asked.saturating_sub(self.recovery());
         let last = self.fault_intervals.last(host, since, asked);
         let paused = last.map_or(asked, |last| last.saturating_add(self.recovery()));
-        let mut theirs = self.sessions.iter().filter(|it| it.host == host);
-        let finds_it_broken = theirs.any(|it| self.is_broken(host, it.node, asked));
+        let theirs = self.sessions.iter().filter(|it| it.host == host);
+        let nodes: BTreeSet<u8> = theirs.map(|it| it.node).collect();
+        let finds_it_broken = nodes
+            .into_iter()
+            .any(|node| self.is_broken(host, node, asked));
         let after = if finds_it_broken {
             self.terms.retry
         } else {

@@ -125,15 +125,22 @@ impl History {
             let all = self.sessions.iter();
             all.filter(|session| session.host == host && session.node == node)
         };
-        let broken = || {
-            let broken = theirs().filter(|session| session.broken);
-            broken
-                .filter_map(|session| session.closed)
-                .filter(|&closed| closed <= at)
-        };
-        broken().any(|since| {
-            let anew = theirs().filter(|it| since < it.dialled && it.dialled < at);
-            anew.count() < broken().filter(|&closed| since <= closed).count()
+        let broken = theirs().filter(|session| session.broken);
+        let broken = broken.filter_map(|session| session.closed);
+        let mut broken: Vec<Duration> = broken.filter(|&closed| closed <= at).collect();
+        if broken.is_empty() {
+            return false;
+        }
+        let dialled = theirs().map(|session| session.dialled);
+        let mut dialled: Vec<Duration> = dialled.filter(|&dialled| dialled < at).collect();
+        // From the latest on: since one of them broke, fewer were dialled than broke.
+        broken.sort_unstable_by(|one, other| other.cmp(one));
+        dialled.sort_unstable_by(|one, other| other.cmp(one));
+        let mut anew = 0;
+        broken.into_iter().zip(1..).any(|(since, count)| {
+            let more = dialled[anew..].iter().take_while(|&&it| since < it);
+            anew += more.count();
+            anew < count
         })
     }
 
