@@ -168,6 +168,11 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: false,
     },
     Known {
+        name: "no-election",
+        reason: "a cluster promotes no replica by itself when a master is missing, so that a test decides when it happens: CLUSTER FAILOVER, REDOUBLE.NODE PROMOTE or `Deployment::promote` promote one",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
         name: "no-bus",
         reason: "nodes of a cluster have no cluster bus: deployments model the messages between nodes by their effects on clients",
         is_seen_in_a_transcript: false,

@@ -217,6 +217,12 @@ impl SharedNode {
         node.poll_timeout(self)
     }
 
+    /// SHUTDOWN: to the other nodes of a deployment it is a crash.
+    fn shut_down_by_request(&self) {
+        self.post(Outgoing::Crashed);
+        self.shut_down();
+    }
+
     /// Ends every connection; later ones are refused.
     pub(crate) fn shut_down(&self) {
         self.down.store(true, Ordering::Release);
@@ -377,7 +383,7 @@ impl Node {
                     self.stall = Some(Sleep { until, caller });
                 }
                 Effect::KeepWrites(policy) => self.keep_writes(policy),
-                Effect::Shutdown => shared.shut_down(),
+                Effect::Shutdown => shared.shut_down_by_request(),
                 Effect::Propagate(unit) => {
                     if let Some(disk) = &mut self.disk {
                         disk.write(unit.clone(), now);
@@ -392,7 +398,8 @@ impl Node {
         }
     }
 
-    fn is_stalled(&self) -> bool {
+    /// True if the node is paused or asleep: it serves no client.
+    pub(crate) fn is_stalled(&self) -> bool {
         self.is_paused() || self.stall.is_some()
     }
 

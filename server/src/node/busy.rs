@@ -132,7 +132,7 @@ impl SharedNode {
                 }
                 Effect::Close { conn } => self.close(api, conn, now),
                 Effect::Push { conn, frame } => self.push(api, conn, &frame, now),
-                Effect::Shutdown => self.shut_down(),
+                Effect::Shutdown => self.shut_down_by_request(),
                 effect @ (Effect::Stall { .. }
                 | Effect::Propagate(_)
                 | Effect::Follow { .. }

@@ -187,8 +187,9 @@ fn tell(members: &[Arc<dyn TimeMember>], news: Vec<(usize, Arc<ClientConnection>
 
 fn running(members: &[Weak<dyn TimeMember>]) -> Vec<Arc<dyn TimeMember>> {
     let members = members.iter().filter_map(Weak::upgrade);
+    // The others have to hear what a node said before it went down.
     members
-        .filter(|member| !member.shared().is_down())
+        .filter(|member| !member.shared().is_down() || member.shared().has_outgoing())
         .collect()
 }
 

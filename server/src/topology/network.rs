@@ -132,9 +132,9 @@ impl Network {
     }
 }
 
-/// True if the node is neither paused nor crashed.
+/// True if the node serves its clients: it is neither paused nor asleep, crashed or shut down.
 pub(super) fn is_running(target: &LockedNode<'_>) -> bool {
-    !target.node.is_paused() && !target.node.is_crashed()
+    !target.node.is_stalled() && !target.node.is_crashed() && !target.shared.is_down()
 }
 
 impl NetworkState {

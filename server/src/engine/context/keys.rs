@@ -271,6 +271,9 @@ impl Ctx<'_> {
                 if value.kind() == Kind::Stream {
                     self.signal_stream(key);
                 }
+                if self.db().value(slot).kind() == Kind::Stream {
+                    self.state.signal_key(self.session.db, key);
+                }
                 has_deadline = self.db_mut().replace(slot, value);
                 slot
             }
@@ -286,7 +289,7 @@ impl Ctx<'_> {
 
     /// Adds a missing key; the caller has to call [`Ctx::touched`].
     pub(crate) fn add(&mut self, key: &[u8], value: Value) -> u32 {
-        let is_stream = value.kind() == Kind::Stream;
+        let kind = value.kind();
         if self.state.clients.pause.is_on()
             && let Some(expired) = self.db().find(key)
         {
@@ -299,8 +302,10 @@ impl Ctx<'_> {
             self.db_mut().use_now(slot, now);
         }
         self.notify(Class::New, "new", key);
-        if is_stream {
-            self.signal_stream(key);
+        match kind {
+            Kind::Stream => self.signal_stream(key),
+            Kind::List | Kind::SortedSet => self.state.signal_key(self.session.db, key),
+            Kind::String | Kind::Hash | Kind::Set => {}
         }
         slot
     }

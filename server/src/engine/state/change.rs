@@ -138,8 +138,19 @@ impl State {
         }
         let is_there = self.data.db(db).find(key).is_some();
         self.clients.watches.touched(db, key, is_there);
-        self.clients.waiters.touched(db, key);
-        self.unit.has_sequel |= self.clients.waiters.has_ready();
+        if !is_there {
+            self.signal_key(db, key);
+        }
+    }
+
+    /// A key came, or was lost: the requests that wait on it look at it after the unit. Those that find what they wait for in
+    /// place of something else are not told, as in Redis (`db.c: dbAdd, dbOverwrite`).
+    #[inline]
+    pub(in crate::engine) fn signal_key(&mut self, db: usize, key: &[u8]) {
+        if !self.clients.waiters.is_empty() {
+            self.clients.waiters.touched(db, key);
+            self.unit.has_sequel |= self.clients.waiters.has_ready();
+        }
     }
 
     /// A key has changed in a way that neither watches nor caches of clients hear of: the groups of a stream.

@@ -232,6 +232,21 @@ async fn a_crashed_node_is_still_down_after_the_split() -> Test {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_node_that_a_client_shuts_down_is_missed() -> Test {
+    let cluster = patient().await?;
+    let mut gone = Plain::to(&cluster["master-3"]).await?;
+    let stopped = gone.ask("SHUTDOWN NOSAVE");
+    let _no_reply = tokio::time::timeout(std::time::Duration::from_millis(100), stopped).await;
+    let mut redis = Plain::to(&cluster["master-1"]).await?;
+    for (passed, missed) in [(NOTICED - INSTANT, 0), (INSTANT, 1)] {
+        cluster.clock().advance(passed);
+        let nodes = redis.ask("CLUSTER NODES").await;
+        assert_eq!(nodes.matches("master,fail ").count(), missed, "{nodes}");
+    }
+    Ok(())
+}
+
 /// If two masters claim a slot, the one with the later epoch gets it. The other loses its keys.
 #[tokio::test]
 async fn a_slot_that_was_claimed_on_the_other_side_goes_by_the_epoch() -> Test {

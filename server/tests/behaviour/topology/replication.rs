@@ -406,3 +406,33 @@ async fn the_same_seed_gives_the_same_history_twice() -> Test {
     assert!(histories[0].contains("math.random"));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_replica_sees_that_its_master_was_shut_down() -> Test {
+    let group = manual(1).await?;
+    let mut master = group["master"].connection().await?;
+    let mut replica = group["replica-1"].connection().await?;
+    let stopped = text(&mut master, "SHUTDOWN NOSAVE");
+    let _no_reply = tokio::time::timeout(Duration::from_millis(100), stopped).await;
+    let info: String = redis::cmd("INFO")
+        .arg("replication")
+        .query_async(&mut replica)
+        .await?;
+    assert_eq!(field(&info, "master_link_status"), Some("down"), "{info}");
+    Ok(())
+}
+
+/// DEBUG SLEEP: it executes nothing meanwhile, and what its master sends waits.
+#[tokio::test]
+async fn a_replica_that_slept_catches_up() -> Test {
+    let group = manual(1).await?;
+    let mut master = group["master"].connection().await?;
+    let mut sleeper = group["replica-1"].connection().await?;
+    let sleeps = text(&mut sleeper, "DEBUG SLEEP 5");
+    let _later = tokio::time::timeout(Duration::from_millis(100), sleeps).await;
+    master.set("k", "v").await?;
+    group["replica-1"].assert_missing("k");
+    group.clock().advance(5 * SECOND);
+    group["replica-1"].assert_get("k", "v");
+    Ok(())
+}

@@ -83,6 +83,32 @@ async fn subscribers_receive_the_events_in_order() -> Test {
     Ok(())
 }
 
+/// A client ends the master, or lets it sleep, as the documentation of Sentinel proposes for a test.
+#[tokio::test]
+async fn sentinels_replace_a_master_that_a_client_stops() -> Test {
+    for request in ["SHUTDOWN NOSAVE", "DEBUG SLEEP 60"] {
+        let group = manual().await?;
+        let mut sentinel = group["sentinel-1"].connection().await?;
+        let mut replica = group["replica-2"].connection().await?;
+        let stopped = async {
+            let mut master = group["master"].connection().await?;
+            text(&mut master, request).await
+        };
+        let _no_reply = tokio::time::timeout(Duration::from_millis(100), stopped).await;
+        group.clock().advance(Duration::from_millis(29_000));
+        let address = "SENTINEL get-master-addr-by-name mymaster";
+        let port = |name: &str| group[name].addr().port().to_string();
+        let before = text(&mut sentinel, address).await?;
+        assert!(before.contains(&port("master")), "{request}: {before}");
+        group.clock().advance(Duration::from_millis(2_000));
+        let after = text(&mut sentinel, address).await?;
+        assert!(after.contains(&port("replica-1")), "{request}: {after}");
+        let role = text(&mut replica, "ROLE").await?;
+        assert!(role.contains(&port("replica-1")), "{request}: {role}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_master_that_comes_back_in_time_stays_master() -> Test {
     let group = manual().await?;
