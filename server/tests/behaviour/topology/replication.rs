@@ -414,10 +414,7 @@ async fn a_replica_sees_that_its_master_was_shut_down() -> Test {
     let mut replica = group["replica-1"].connection().await?;
     let stopped = text(&mut master, "SHUTDOWN NOSAVE");
     let _no_reply = tokio::time::timeout(Duration::from_millis(100), stopped).await;
-    let info: String = redis::cmd("INFO")
-        .arg("replication")
-        .query_async(&mut replica)
-        .await?;
+    let info = text(&mut replica, "INFO replication").await?;
     assert_eq!(field(&info, "master_link_status"), Some("down"), "{info}");
     Ok(())
 }

@@ -89,7 +89,6 @@ async fn sentinels_replace_a_master_that_a_client_stops() -> Test {
     for request in ["SHUTDOWN NOSAVE", "DEBUG SLEEP 60"] {
         let group = manual().await?;
         let mut sentinel = group["sentinel-1"].connection().await?;
-        let mut replica = group["replica-2"].connection().await?;
         let stopped = async {
             let mut master = group["master"].connection().await?;
             text(&mut master, request).await
@@ -103,6 +102,7 @@ async fn sentinels_replace_a_master_that_a_client_stops() -> Test {
         group.clock().advance(Duration::from_millis(2_000));
         let after = text(&mut sentinel, address).await?;
         assert!(after.contains(&port("replica-1")), "{request}: {after}");
+        let mut replica = group["replica-2"].connection().await?;
         let role = text(&mut replica, "ROLE").await?;
         assert!(role.contains(&port("replica-1")), "{request}: {role}");
     }
