@@ -237,7 +237,7 @@ async fn a_node_that_a_client_shuts_down_is_missed() -> Test {
     let cluster = patient().await?;
     let mut gone = Plain::to(&cluster["master-3"]).await?;
     let stopped = gone.ask("SHUTDOWN NOSAVE");
-    let _no_reply = tokio::time::timeout(std::time::Duration::from_millis(100), stopped).await;
+    let _no_reply = tokio::time::timeout(Duration::from_millis(100), stopped).await;
     let mut redis = Plain::to(&cluster["master-1"]).await?;
     for (passed, missed) in [(NOTICED - INSTANT, 0), (INSTANT, 1)] {
         cluster.clock().advance(passed);
