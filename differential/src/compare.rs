@@ -43,6 +43,8 @@ pub(super) struct Comparer {
     has_sets: bool,
     /// The same for sorted sets.
     has_sorted_sets: bool,
+    /// What the scripts that were loaded call.
+    loaded: ScriptCalls,
     /// The size of list nodes was changed, see `nodes` in `known.rs`.
     are_nodes_resized: bool,
 }
@@ -52,6 +54,8 @@ pub(super) struct Comparer {
 struct Lenience {
     how: Option<How>,
     is_unordered: bool,
+    /// Numbers may be the time that a key has left, in milliseconds.
+    is_time_left: bool,
     are_nodes_resized: bool,
     at_ms: i64,
     apart_ms: i64,
@@ -72,6 +76,7 @@ impl Comparer {
             is_over: false,
             has_sets: false,
             has_sorted_sets: false,
+            loaded: ScriptCalls::default(),
             are_nodes_resized: false,
         }
     }
@@ -90,6 +95,9 @@ impl Comparer {
         let group = table.row(&step.request).map(|row| &*row.group);
         self.has_sets |= group == Some("set");
         self.has_sorted_sets |= matches!(group, Some("sorted-set" | "geo"));
+        for text in &step.request {
+            self.loaded = self.loaded.or(ScriptCalls::of(text));
+        }
         self.are_nodes_resized |= resizes_nodes(&step.request);
         self.is_over |= stores(&step.request) && self.leaves_order_to_chance("sort", &step.request);
         self.is_over |= self.is_errno_stale && refuses(real) && !refuses(double);
@@ -210,12 +218,23 @@ impl Comparer {
         matches!(name, "sort" | "sort_ro") && request.windows(2).any(leaves)
     }
 
+    /// Returns what a script calls whose reply cannot be compared byte for byte. A digest stands for any script
+    /// that was loaded.
+    fn script_calls(&self, name: &str, request: &[Vec<u8>]) -> ScriptCalls {
+        match name {
+            "eval" | "eval_ro" => ScriptCalls::of(request.get(1).map_or(b"", Vec::as_slice)),
+            "evalsha" | "evalsha_ro" => self.loaded,
+            _ => ScriptCalls::default(),
+        }
+    }
+
     fn lenience(&self, table: &Table, request: &[Vec<u8>]) -> Lenience {
         let name = table.name_of(request);
         let how = known::how(&name);
+        let calls = self.script_calls(&name, request);
         let is_start = |at: usize| request.get(at).is_some_and(|cursor| cursor == b"0");
         let how = match how {
-            None if is_script_for_pairs(&name, request) => known::how("hgetall"),
+            None if calls.pairs => known::how("hgetall"),
             None if self.leaves_order_to_chance(&name, request) => {
                 let is_limited = request.iter().any(|it| it.eq_ignore_ascii_case(b"limit"));
                 Some(if is_limited {
@@ -234,6 +253,8 @@ impl Comparer {
             how,
             // Scripts return maps in random order in RESP3.
             is_unordered: table.row(request).is_some_and(|row| row.is_unordered),
+            // Scripts may store it as a score.
+            is_time_left: calls.time_left || self.loaded.time_left && name == "zrange",
             are_nodes_resized: self.are_nodes_resized,
             at_ms: self.at_ms,
             apart_ms: self.apart_ms,
@@ -344,8 +365,12 @@ impl Lenience {
     /// Returns true if two numbers differ only by the clocks.
     fn same_time(self, real: &[u8], double: &[u8]) -> bool {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
-        if let (Some(How::Clock { per_second }), Some(real @ 0..), Some(double @ 0..)) =
-            (self.how, number(real), number(double))
+        let per_second = match self.how {
+            Some(How::Clock { per_second }) => Some(per_second),
+            _ => self.is_time_left.then_some(1000),
+        };
+        if let (Some(per_second), Some(real @ 0..), Some(double @ 0..)) =
+            (per_second, number(real), number(double))
         {
             // Seconds are rounded.
             let apart = self.apart_ms * per_second / 1000 + i64::from(per_second == 1);
@@ -426,10 +451,34 @@ fn resizes_nodes(request: &[Vec<u8>]) -> bool {
     !text.starts_with("config get ") && names.iter().any(|name| text.contains(name))
 }
 
-/// Returns true if a request is a script that returns the result of HGETALL.
-fn is_script_for_pairs(name: &str, request: &[Vec<u8>]) -> bool {
-    let text = request.get(1).map(|text| String::from_utf8_lossy(text));
-    matches!(name, "eval" | "eval_ro") && text.is_some_and(|text| text.contains("HGETALL"))
+/// Commands in the text of a script whose replies cannot be compared byte for byte.
+#[derive(Clone, Copy, Default)]
+struct ScriptCalls {
+    /// The pairs of a hash, see `order` in `known.rs`.
+    pairs: bool,
+    /// The time that a key has left.
+    time_left: bool,
+}
+
+impl ScriptCalls {
+    fn of(text: &[u8]) -> Self {
+        // A call has a parenthesis; the name of a command alone is an argument like any other.
+        let text = match text.contains(&b'(') {
+            true => String::from_utf8_lossy(text).to_ascii_lowercase(),
+            false => String::new(),
+        };
+        Self {
+            pairs: text.contains("hgetall"),
+            time_left: text.contains("pttl"),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            pairs: self.pairs || other.pairs,
+            time_left: self.time_left || other.time_left,
+        }
+    }
 }
 
 /// Returns true if SORT refuses its scores, also within a transaction.
@@ -654,6 +703,34 @@ mod tests {
             &[("eval redis.call('HKEYS','h') 0", real, other)]
         ));
         assert!(!agree(table, &[("get HGETALL", real, other)]));
+        let load = |script| (script, "$1\r\n0\r\n", "$1\r\n0\r\n");
+        let pairs = load("script load redis.call('HGETALL','h')");
+        let keys = load("script load redis.call('HKEYS','h')");
+        let runs = ("evalsha 0 0", real, other);
+        assert!(agree(table, &[pairs, runs]));
+        assert!(!agree(table, &[keys, runs]));
+    }
+
+    #[test]
+    fn a_script_may_return_the_time_that_a_key_has_left() {
+        let double = Peer::double().expect("a double");
+        let table = double.table();
+        let runs = |script, real, double| {
+            let load = (script, "$1\r\n0\r\n", "$1\r\n0\r\n");
+            agree(table, &[load, ("evalsha 0 0", real, double)])
+        };
+        let time_left = "script load redis.call('PTTL','k')";
+        assert!(runs(time_left, ":5000\r\n", ":4999\r\n"));
+        assert!(!runs(time_left, ":5000\r\n", ":4000\r\n"));
+        assert!(!runs(time_left, ":-1\r\n", ":-2\r\n"));
+        let load = (time_left, "$1\r\n0\r\n", "$1\r\n0\r\n");
+        let score = ("zrange z 0 -1", "*1\r\n+5000\r\n", "*1\r\n+4999\r\n");
+        assert!(agree(table, &[load, score]) && !agree(table, &[score, load]));
+        assert!(!runs(
+            "script load redis.call('INCR','k')",
+            ":5000\r\n",
+            ":4999\r\n"
+        ));
     }
 
     #[test]

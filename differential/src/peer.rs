@@ -23,6 +23,8 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 /// Longest time until a reply.
 const REPLY_MAX: Duration = Duration::from_secs(10);
+/// Number of bytes that Redis reads from a connection in one turn.
+const PROTO_IOBUF_LEN: usize = 16 * 1024;
 /// Requests that reset the server before a sequence, on a separate connection.
 const RESETS: &[&[&str]] = &[
     // Redis removes expired keys when it finds time, the double at once.
@@ -170,7 +172,7 @@ impl Peer {
             }
             Kind::Real(peer) => {
                 peer.wires.clear();
-                peer.fence()?;
+                peer.fence(2)?;
             }
         }
         for reset in RESETS {
@@ -263,9 +265,12 @@ impl SocketPeer {
             self.wires.insert(connection, (wire, 0));
         }
         let mut outputs = Vec::new();
+        let bytes: Vec<u8> = batch
+            .iter()
+            .flat_map(|request| multibulk(request))
+            .collect();
         if let Some((wire, open)) = self.wires.get_mut(&connection) {
-            let bytes = batch.iter().flat_map(|request| multibulk(request));
-            wire.send(&bytes.collect::<Vec<u8>>())?;
+            wire.send(&bytes)?;
             *open += batch.len();
             if !may_wait && *open == 1 {
                 // Events that its own request causes may come before the reply.
@@ -279,10 +284,10 @@ impl SocketPeer {
                 *open = 0;
             }
         }
-        // Output for other connections is written in the same turn of the server's loop; a request may be
-        // read in the turn after its arrival.
+        // Output for other connections is written in the same turn of the server's loop. A request may be read
+        // in the turn after its arrival, and a long batch takes a turn for each of its pieces.
         if self.wires.len() > 1 || outputs.is_empty() {
-            self.fence()?;
+            self.fence(2 + bytes.len() / PROTO_IOBUF_LEN)?;
         }
         for (number, (wire, open)) in &mut self.wires {
             let replies = wire.at_hand()?;
@@ -294,8 +299,9 @@ impl SocketPeer {
         Ok(outputs)
     }
 
-    fn fence(&mut self) -> io::Result<()> {
-        for _ in 0..2 {
+    /// Waits for this number of turns of the server's loop.
+    fn fence(&mut self, turns: usize) -> io::Result<()> {
+        for _ in 0..turns {
             self.control.ask(&words(&["PING"]))?;
         }
         Ok(())

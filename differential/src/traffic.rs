@@ -21,6 +21,9 @@ const CHANGES_MAX: usize = 6;
 const RESP3: usize = 40;
 /// Percentage of requests that share a write with the next one of their connection.
 const HELD: usize = 10;
+/// Largest sum of a request's arguments that shares a write, in bytes. Redis serves other clients between the pieces
+/// of a longer write.
+const HELD_MAX: usize = 4 * 1024;
 /// A number below this may be a time to live; a sequence takes less than that.
 const SOON_MAX: i64 = 10_000;
 
@@ -219,8 +222,9 @@ fn hold(steps: &mut [Step], table: &Table, source: &mut Source) {
         let name = table.name_of(&step.request);
         // These have an unknown number of replies, or change how replies are read.
         let is_single = !name.ends_with("unsubscribe") && name != "exec" && name != "hello";
-        let may_share = next.insert(step.connection, is_single) == Some(true);
-        step.is_held = source.percent(HELD) && may_share && is_single;
+        let is_short = step.request.iter().map(Vec::len).sum::<usize>() <= HELD_MAX;
+        let may_share = next.insert(step.connection, is_single && is_short) == Some(true);
+        step.is_held = source.percent(HELD) && may_share && is_single && is_short;
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! `traffic/` has the output of `redis-cli MONITOR` beside programs that use a library in the usual ways: connect, run a
 //! few commands of each kind, a pipeline, a transaction, a script and a subscription, and disconnect. `UPDATE=1` records
-//! the replies anew; `redouble-diff --traffic FOLDER` plays other recordings.
+//! the replies anew; `redouble-diff --traffic FOLDER` plays other recordings. `record/record.sh` makes those of BullMQ
+//! and Redisson, whose scripts are not kept here.
 
 use crate::transcripts::say;
 use redouble_conformance::backend::redis_server;
