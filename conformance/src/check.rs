@@ -3,13 +3,14 @@
 #[cfg(unix)]
 use crate::subject::Plain;
 use crate::{
-    backend::{Backend, Double, WallClock},
+    backend::{Backend, Double, DoubleOf, WallClock},
     checker::Property,
     report::{Saved, html, shown, terminal},
     runner::{self, Counterexample, Plan, QUICK, Rehearsed, Trial, judge, rehearse, run_trial},
     scenario::{Scenario, generate::Timing},
     subject::{Adapted, DynSubject, Expected, Promises, Row, Subject, Threads, subjects},
 };
+use redouble::Profile;
 use std::{
     fmt::Write as _,
     fs,
@@ -146,6 +147,11 @@ impl Check {
     pub fn on(mut self, backend: impl Backend + 'static) -> Self {
         self.backend = Box::new(backend);
         self
+    }
+
+    /// Plays on embedded doubles that answer as another server than Redis 7.0, for a lock that needs its commands.
+    pub fn compat(self, profile: Profile) -> Self {
+        self.on(DoubleOf(profile))
     }
 
     /// Writes an HTML report to this path.

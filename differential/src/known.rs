@@ -113,6 +113,11 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: false,
     },
     Known {
+        name: "random-count",
+        reason: "HRANDFIELD, SRANDMEMBER and ZRANDMEMBER give no more than 4,194,304 random elements at once; Redis writes any                  number until the output limit of the client ends it",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
         name: "script-memory",
         reason: "the memory of a script is limited, including the replies that it receives (256 MiB by default), so that a wrong script fails and does not take the machine's memory; Redis has no limit",
         is_seen_in_a_transcript: false,

@@ -46,8 +46,8 @@ pub(crate) struct ClientInput {
     pub(crate) requests: Input,
     /// A request whose reply comes later. The next request waits for it.
     pub(crate) parked: Option<OwnedRequest>,
-    /// True if the client had sent much of a request that is not complete, when it was served last.
-    pub(crate) was_large: bool,
+    /// True if the client had sent a part of a request when it was served last.
+    pub(crate) was_partial: bool,
     /// True if the connection is in the node's backlog.
     pub(crate) is_queued: bool,
     /// Replies of the batch that is being served.

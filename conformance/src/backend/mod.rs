@@ -11,6 +11,7 @@ mod wall_clock;
 
 pub use blind::Blind;
 pub use double::Double;
+pub(crate) use double::DoubleOf;
 pub use real::Real;
 /// The value of a key, as [`View::data`] reads it.
 pub use redouble::Data;

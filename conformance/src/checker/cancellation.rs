@@ -10,7 +10,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan, What};
-use crate::vocabulary::Topology;
+use crate::vocabulary::{Scope, Topology};
 use std::time::Duration;
 
 /// Judges P12.
@@ -193,7 +193,9 @@ impl Facts<'_> {
     /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
     fn of_grant(&self, it: &Operation, grant: u32, by: Moment) -> Vec<&TokenSpan<'_>> {
         let belief = self.0.beliefs().iter().find(|belief| belief.grant == grant);
-        let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it, by)) else {
+        let shares =
+            |belief: &Belief| self.is_shared(belief, it, by) || self.has_late_level(belief, it);
+        let Some(belief) = belief.filter(|belief| !shares(belief)) else {
             return Vec::new();
         };
         self.0
@@ -214,6 +216,29 @@ impl Facts<'_> {
                     && other.asked < by
                     && by.at < held_until
                     && names.any(|its| its.node == span.node && its.token == span.token)
+            })
+    }
+
+    /// Returns true if a request of an earlier acquisition by the owner of a reentrant lock, under the same token, had no
+    /// reply and was executed when that call had ended: the token has its level until its lease is over.
+    fn has_late_level(&self, belief: &Belief, it: &Operation) -> bool {
+        if !self.0.reentrant || !self.0.accepts(Excuse::LateLevel) {
+            return false;
+        }
+        let named = &self.0.tokens().named;
+        let is_owners = named
+            .get(&belief.grant)
+            .is_some_and(|token| token.scope == Scope::Owner);
+        let mut earlier = self.0.operations().iter().filter(|other| {
+            other.actor == belief.actor && other.call.acquires() && other.asked < it.asked
+        });
+        is_owners
+            && earlier.any(|call| {
+                self.0.requests_of(call.actor.host).any(|request| {
+                    let of_call = call.asked.at <= request.sent && request.sent <= call.ended.at;
+                    let landed_late = request.executed.is_some_and(|at| call.ended.at < at);
+                    of_call && landed_late && request.replied.is_none()
+                })
             })
     }
 

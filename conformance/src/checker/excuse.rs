@@ -7,14 +7,16 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 42] = [
         Self::ConcurrentGrants,
         Self::BrokenConnection,
         Self::WaitsInProcess,
         Self::ConnectionOfOneCall,
+        Self::SeveralConnections,
         Self::LostScript,
         Self::SplitVotes,
         Self::WakeUpLost,
+        Self::TaskInFront,
         Self::PauseAfterFault,
         Self::PauseBeforePlace,
         Self::SlowClock,
@@ -26,6 +28,7 @@ impl Excuse {
         Self::ExtensionInFlight,
         Self::RequestsInARow,
         Self::PlaceInQueue,
+        Self::LateLevel,
         Self::RequestOutstanding,
         Self::StoppedBetweenRequests,
         Self::OwnRequestHarmed,
@@ -57,16 +60,19 @@ impl Excuse {
             Self::BrokenConnection
             | Self::WaitsInProcess
             | Self::ConnectionOfOneCall
+            | Self::SeveralConnections
             | Self::LostScript
             | Self::SplitVotes => Property::Liveness,
-            Self::WakeUpLost | Self::PauseAfterFault | Self::HeadStopped => Property::WakeUp,
+            Self::WakeUpLost | Self::TaskInFront | Self::PauseAfterFault | Self::HeadStopped => {
+                Property::WakeUp
+            }
             Self::PauseBeforePlace | Self::SlowClock => Property::Fairness,
             Self::RenewalsFailed
             | Self::GrantedAtTheEnd
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain
             | Self::ExtensionInFlight => Property::Renewal,
-            Self::RequestsInARow | Self::PlaceInQueue => Property::Cancellation,
+            Self::RequestsInARow | Self::PlaceInQueue | Self::LateLevel => Property::Cancellation,
             Self::RequestOutstanding
             | Self::StoppedBetweenRequests
             | Self::OwnRequestHarmed
@@ -100,6 +106,10 @@ impl Excuse {
             Self::ConnectionOfOneCall => {
                 "a connection that a process dials for one call and closes replaces no broken one"
             }
+            Self::SeveralConnections => {
+                "a process has fewer connections to the node than it had or will have, so one that it dialled need not replace the \
+                 broken one"
+            }
             Self::AcquiredAgain => {
                 "the owner acquires the lock again under the same token, which extends it: the lock is reentrant, or its token names \
                  the owner"
@@ -129,8 +139,8 @@ impl Excuse {
                 "the owner of a reentrant lock has another grant that it has not given back, so its release removes nothing"
             }
             Self::ForgottenLevel => {
-                "a call of the owner of a reentrant lock, or one of its requests, had no answer, or its guard was dropped: until a \
-                 lease after the last request of that call landed, the token may have a level that the owner does not count, so a \
+                "a call of the owner of a reentrant lock, or one of its requests, had no answer, the call was granted the lock too \
+                 late, or its guard was dropped: until a lease after the last request of that call landed, the token may have a level that the owner does not count, so a \
                  release removes nothing"
             }
             Self::Reserved => {
@@ -164,6 +174,10 @@ impl Excuse {
             Self::LostScript => {
                 "a call ends in an error because the server tells its process for the first time that a script is lost"
             }
+            Self::TaskInFront => {
+                "another task of the same process has a grant that it has not released, or asked before: the lock may exclude the \
+                 tasks of a process in the process, so the waiter asks the server only after that"
+            }
             Self::WakeUpLost => "the waiter's own connection broke, so its wake-up may be lost",
             Self::PauseAfterFault => {
                 "a fault ends shortly before the call, or the call finds a connection broken: its process pauses before it sends a \
@@ -193,6 +207,10 @@ impl Excuse {
             Self::PlaceInQueue => {
                 "after a fault the place of a call in a queue stays until another client asks: this client removes it, \
                  because its waiter no longer counts as alive"
+            }
+            Self::LateLevel => {
+                "a request of an earlier call of the owner of a reentrant lock lands when that call has ended, and the token has its \
+                 level for a lease"
             }
             Self::RequestOutstanding => "a request is outstanding when the wait is over",
             Self::StoppedBetweenRequests => {
@@ -228,6 +246,7 @@ impl Excuse {
                 "the server stores the grants in the other order: the tokens were taken before the grants"
             }
             Self::ConnectionOfOneCall => "the connection stays open, and replaces the broken one",
+            Self::SeveralConnections => "the process has all of its connections",
             Self::AcquiredAgain => "the lock is not reentrant, and its token names the grant",
             Self::ExtensionInFlight => "the request was sent after the release",
             Self::OwnRequestHarmed => "the request failed before the call",
@@ -247,6 +266,7 @@ impl Excuse {
             Self::WaitsInProcess => "the grant is one of another process",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
+            Self::TaskInFront => "the grant is one of another process",
             Self::WakeUpLost => "the connection of another waiter broke",
             Self::PauseAfterFault | Self::PauseBeforePlace => {
                 "the fault ends a request timeout and the longest pause before the call, and the process has replaced the connection"
@@ -260,6 +280,7 @@ impl Excuse {
             }
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
             Self::PlaceInQueue => "the place stays when the other client has asked",
+            Self::LateLevel => "that request had its reply",
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
             Self::StoppedBetweenRequests => {
                 "the process runs again, and sends its next request a second later"
@@ -333,6 +354,7 @@ mod tests {
         match excuse {
             Excuse::ConcurrentGrants => (granted_at_once([1, 0]), granted_at_once([0, 1])),
             Excuse::ConnectionOfOneCall => (dialled_again(Some(22)), dialled_again(None)),
+            Excuse::SeveralConnections => (dials_more(Some(40)), dials_more(None)),
             Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
             Excuse::ExtensionInFlight => (extended_late(4), extended_late(7)),
             Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
@@ -360,6 +382,7 @@ mod tests {
             Excuse::WaitsInProcess => (waits_behind_a_task_of(0), waits_behind_a_task_of(1)),
             Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
             Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
+            Excuse::TaskInFront => (freed_behind_a_task_of(0), freed_behind_a_task_of(1)),
             Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
             Excuse::PauseAfterFault => (asks_late(4), asks_late(1)),
             Excuse::PauseBeforePlace => (asks_behind(4), asks_behind(2)),
@@ -377,6 +400,7 @@ mod tests {
             Excuse::RenewalsFailed => (renewal_fails(40), renewal_fails(13)),
             Excuse::GrantedAtTheEnd => (granted_late(11), granted_late(6)),
             Excuse::ScriptLostAtTheEnd => (without_script(25), without_script(12)),
+            Excuse::LateLevel => (late_level(None), late_level(Some(3))),
             Excuse::RequestsInARow => (
                 cleans_up(&[(50, 52), (52, 54), (54, 56)]),
                 cleans_up(&[(51, 52), (53, 56)]),
@@ -438,6 +462,15 @@ mod tests {
         history.dials(0, 0, 20, closed);
         if let Some(session) = history.sessions.last_mut() {
             session.broken = false;
+        }
+        history
+    }
+
+    /// A connection breaks at 15. The process dials another one at 20, and one more when a call has failed, or none.
+    fn dials_more(at: Option<u64>) -> History {
+        let mut history = dialled_again(None);
+        if let Some(at) = at {
+            history.dials(0, 0, at, None);
         }
         history
     }
@@ -740,6 +773,57 @@ mod tests {
             (11, empties(0, Cause::Server)),
             (32, refused(2)),
         ])
+    }
+
+    /// The same, of a lock that promises how long a free lock may stay free.
+    fn freed_behind_a_task_of(host: u8) -> History {
+        let mut history = waits_behind_a_task_of(host);
+        history.terms.wake = Some(s(2));
+        history
+    }
+
+    /// A grant whose token names the owner.
+    fn owned(op: u32) -> What {
+        What::Ok {
+            op,
+            deadline: Some(s(90)),
+            fence: None,
+            number: None,
+            token: Some(crate::history::Token::of_owner("a")),
+        }
+    }
+
+    fn drops(op: u32, host: u8, grant: u32) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(host),
+            call: Call::Drop { grant },
+        }
+    }
+
+    /// The owner of a reentrant lock acquires it twice. A request of the second call has no reply, or has it at a time; the
+    /// server executes it at 6. The guards are dropped at 4 and 5.
+    fn late_level(replied: Option<u64>) -> History {
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(20))),
+            (1, owned(1)),
+            (2, tries(2, 0)),
+            (3, owned(2)),
+            (4, drops(3, 0, 2)),
+            (4, done(3)),
+            (5, drops(4, 0, 1)),
+            (5, done(4)),
+            (6, stores(0, "a", Some(26))),
+            (100, What::Crash { host: 9 }),
+        ]);
+        history.reentrant = true;
+        (history.lease, history.terms.latency) = (s(20), s(1));
+        history.dials(0, 0, 0, Some(2));
+        history.asks(0, 2, Some(6), replied);
+        history.dials(0, 0, 3, None);
+        history.asks(1, 3, Some(3), Some(3));
+        history
     }
 
     /// A call is refused while a call of another task is under way that will be granted the lock.

@@ -64,7 +64,10 @@ impl Checker for Liveness {
                 // Few waiters wait for so long, so this costly search runs for them alone.
                 let (held, turns) = held(&standing(history), waiter, from.at, until);
                 bound += held + hand_over.saturating_mul(turns);
-                bound = bound.saturating_add(kept_out(history, waiter).saturating_sub(from.at));
+                bound = bound.saturating_add(
+                    in_process::kept_out(history, Excuse::WaitsInProcess, waiter)
+                        .saturating_sub(from.at),
+                );
             }
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
@@ -106,20 +109,6 @@ impl Checker for Liveness {
             None => Finding::Valid,
         }
     }
-}
-
-/// Returns the time until which tasks of the process that asked before the waiter may keep it from asking the servers:
-/// they have not released their grants, or their calls are under way.
-fn kept_out(history: &Reading<'_>, waiter: &Operation) -> Duration {
-    if !history.accepts(Excuse::WaitsInProcess) {
-        return Duration::ZERO;
-    }
-    let rivals = in_process::rivals(history, waiter);
-    let before = rivals.filter(|(other, _)| other.asked < waiter.asked);
-    before
-        .map(|(_, let_go)| let_go.at)
-        .max()
-        .unwrap_or_default()
 }
 
 /// True if a call ended with an error although it had time left, and no fault struck what it depended on.
@@ -210,7 +199,7 @@ fn hangs(history: &Reading<'_>, it: &Operation, end: Duration) -> Option<Witness
         .max(answered)
         .max(trouble.unwrap_or_default())
         .max(match it.call.acquires() {
-            true => kept_out(history, it),
+            true => in_process::kept_out(history, Excuse::WaitsInProcess, it),
             false => Duration::ZERO,
         });
     (ended.saturating_sub(since) > bound).then(|| Witness {
@@ -352,19 +341,35 @@ fn asks_no_server(history: &Reading<'_>, it: &Operation) -> bool {
 }
 
 /// True if a call may have found a connection broken. Such a connection broke before the call ended. No other call has
-/// ended in an error because of it, and the process has not dialled again since. A call finds one broken connection at
-/// most.
+/// ended in an error because of it, and the process has not dialled again since, as far as it uses one connection. A call
+/// finds one broken connection at most.
 fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation) -> bool {
-    let broken = || {
-        let theirs = history
-            .sessions
-            .iter()
-            .filter(|session| session.broken && session.host == it.actor.host);
-        theirs
-            .filter_map(|session| session.closed)
-            .filter(|&at| at <= it.ended.at)
+    let theirs = || {
+        let sessions = history.sessions.iter();
+        sessions.filter(|session| session.host == it.actor.host)
     };
-    broken().any(|since| {
+    let broken = || {
+        let broken = theirs().filter(|session| session.broken);
+        broken
+            .filter_map(|session| Some((session.node, session.closed?)))
+            .filter(|&(_, at)| at <= it.ended.at)
+    };
+    let open = |node: u8, at: Duration| {
+        let open = theirs().filter(|session| {
+            session.node == node
+                && session.opened <= at
+                && session.closed.is_none_or(|closed| at < closed)
+        });
+        open.count()
+    };
+    // One that was dialled need not replace the broken one as long as the process has fewer than it uses at other times.
+    let lacks_one = |node: u8| {
+        let opened = theirs().filter(|session| session.node == node);
+        let most = opened.map(|session| open(node, session.opened)).max();
+        history.accepts(Excuse::SeveralConnections)
+            && most.is_some_and(|most| (1..most).contains(&open(node, it.asked.at)))
+    };
+    broken().any(|(node, since)| {
         let errors = operations.iter().filter(|other| {
             let error = matches!(
                 other.outcome,
@@ -386,8 +391,8 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
                 || !history.accepts(Excuse::ConnectionOfOneCall);
             session.host == it.actor.host && anew && stays
         });
-        let made_good = errors.count().max(dialled.count());
-        made_good < broken().filter(|&at| since <= at).count()
+        let lost = broken().filter(|&(_, at)| since <= at).count();
+        errors.count() < lost && (dialled.count() < lost || lacks_one(node))
     })
 }
 

@@ -202,7 +202,7 @@ impl Facts<'_> {
     }
 
     /// Returns true if the token of a reentrant lock may have a level that its owner does not count: of an acquisition
-    /// without an answer, or one of whose requests had none, of a release without an answer, or of a guard that it dropped. Such a level counts until the
+    /// without an answer, or one of whose requests had none, or that was granted too late, of a release without an answer, or of a guard that it dropped. Such a level counts until the
     /// lease is over that the last request of that call began; later only if the servers show that the release took a
     /// level away.
     fn has_forgotten_level(&self, belief: &Belief, release: &Operation) -> bool {
@@ -222,7 +222,8 @@ impl Facts<'_> {
         let counts = |it: &Operation| it.asked < at && (lowered || at.at <= self.counts_until(it));
         let acquires = |it: &Operation| {
             let theirs = it.actor == belief.actor && it.call.acquires();
-            theirs && (unanswered(it) || self.repeated_a_request(it)) && counts(it)
+            let too_late = it.outcome == Outcome::Fail(Refusal::Lost);
+            theirs && (unanswered(it) || too_late || self.repeated_a_request(it)) && counts(it)
         };
         let stays = |grant: OpId| {
             self.0.operations().iter().any(|it| {

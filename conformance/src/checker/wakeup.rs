@@ -11,11 +11,9 @@
 //! only, since of several nodes a majority must be free. If a release leaves the lock taken, for a while or by other
 //! holders, the lock need not tell waiters when this ends.
 
-use super::{Checker, Finding, Property, Witness, seconds};
+use super::{Checker, Finding, Property, Witness, in_process, seconds};
 use crate::{
-    history::{
-        Call, Cause, Excuse, FaultIntervals, History, Moment, Operation, Reading, TokenSpan, Tokens,
-    },
+    history::{Call, Cause, Excuse, FaultIntervals, Moment, Operation, Reading, TokenSpan, Tokens},
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -104,17 +102,23 @@ impl Checker for WakeUp {
 }
 
 /// Span in which an operation waits, without its time to connect and to ask for the first time.
-fn waiting(history: &History, it: &Operation) -> Option<(Duration, Duration)> {
+fn waiting(history: &Reading<'_>, it: &Operation) -> Option<(Duration, Duration)> {
     let Call::Acquire { wait, .. } = it.call else {
         return None;
     };
     let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
-    let from = it.asked.at + history.terms.round_trips(2);
+    let from = begins(history, it).saturating_add(history.terms.round_trips(2));
     Some((from, (it.asked.at + wait).min(it.ended.at).min(end)))
 }
 
+/// The time from which a waiter can ask the server: a task of its process may be in front of it.
+fn begins(history: &Reading<'_>, it: &Operation) -> Duration {
+    let kept_out = in_process::kept_out(history, Excuse::TaskInFront, it);
+    it.asked.at.max(kept_out)
+}
+
 /// Longest time that a waiter may take once it knows that the lock is free.
-fn when_told(history: &History) -> Duration {
+fn when_told(history: &Reading<'_>) -> Duration {
     history.terms.round_trips(ROUND_TRIPS_WHEN_TOLD) + SPREAD
 }
 
@@ -132,7 +136,8 @@ fn untold(
     }
     let bound = when_told(history);
     let (_, to) = waiting(history, waiter)?;
-    let hears = waiter.asked.at + history.terms.round_trips(ROUND_TRIPS_TO_HEAR);
+    let hears =
+        begins(history, waiter).saturating_add(history.terms.round_trips(ROUND_TRIPS_TO_HEAR));
     // The first waiter may still recover from an earlier fault.
     let grace = history.request_timeout() + history.recovery();
     let since = waiter.asked.at.saturating_sub(grace);

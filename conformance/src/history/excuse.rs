@@ -11,6 +11,8 @@ pub enum Excuse {
     WaitsInProcess,
     /// A connection was dialled for one call alone.
     ConnectionOfOneCall,
+    /// A process uses several connections to a node, and has not replaced all of them.
+    SeveralConnections,
     /// A server had lost a script.
     LostScript,
     /// A node that failed would have decided the votes.
@@ -21,6 +23,8 @@ pub enum Excuse {
     PauseAfterFault,
     /// The same, for a waiter that has no place in a queue yet.
     PauseBeforePlace,
+    /// Another task of the waiter's process is in front of it.
+    TaskInFront,
     /// The clock of a waiter ran slower than the lock tolerates.
     SlowClock,
     /// A process in front of the waiter in the queue does not run.
@@ -39,6 +43,8 @@ pub enum Excuse {
     RequestsInARow,
     /// A place in a queue stays until the next client asks.
     PlaceInQueue,
+    /// A request of an earlier call of the owner landed late.
+    LateLevel,
     /// A request was outstanding when the wait was over.
     RequestOutstanding,
     /// A process is stopped between two requests of a call.

@@ -317,8 +317,9 @@ impl Promises {
         self
     }
 
-    /// Says that a waiter that stopped asking is skipped after the longest pause between two requests and this many request
-    /// timeouts. Without this it keeps its place as long as other waiters allow.
+    /// Says that a waiter that stopped asking is skipped after a pause and this many request timeouts. The pause is the
+    /// `wake_share` of [`waiting`](Self::waiting) where the lock promises one, else that of [`polling`](Self::polling). Without
+    /// this it keeps its place as long as other waiters allow.
     #[must_use]
     pub const fn skipping_after(mut self, timeouts: u32) -> Self {
         self.skip_timeouts = Some(timeouts);

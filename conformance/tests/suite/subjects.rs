@@ -788,3 +788,58 @@ fn a_lease_that_is_asked_for_is_that_of_all_scenarios() {
         .find(|it| it.property == Property::GroundedBelief);
     assert_eq!(example.map(|it| it.scenario.lease_ms), Some(7_999));
 }
+
+/// A lock that needs a command of Redis 7.4.
+struct Newer;
+
+impl Newer {
+    const BASE: Unseen = Unseen(Shape::Prefixed, Tells::Nothing, Mistake::None);
+}
+
+impl Subject for Newer {
+    type Lock = Handle;
+    type Grant = Held;
+
+    fn name(&self) -> &'static str {
+        "newer"
+    }
+
+    fn promises(&self) -> Promises {
+        Self::BASE.promises()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        let handle = Self::BASE.open(host, key, lease).await?;
+        let mut hash_field = redis::cmd("HPEXPIRE");
+        hash_field
+            .arg("missing")
+            .arg(10)
+            .arg("FIELDS")
+            .arg(1)
+            .arg("field")
+            .exec_async(&mut handle.redis.clone())
+            .await?;
+        Ok(handle)
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Held>, BoxError> {
+        Self::BASE.try_lock(lock).await
+    }
+
+    async fn release(&self, lock: &Handle, held: Held) -> Result<bool, BoxError> {
+        Self::BASE.release(lock, held).await
+    }
+
+    fn deadline(&self, held: &Held) -> Option<Duration> {
+        Self::BASE.deadline(held)
+    }
+}
+
+#[test]
+fn a_lock_that_needs_a_newer_server_gets_one() {
+    let newer = || check(Newer).seeds(0..20);
+    newer().compat(redouble::Profile::REDIS_7_4).assert_sound();
+    let refused = std::panic::catch_unwind(|| newer().assert_sound()).unwrap_err();
+    let message = refused.downcast::<String>().expect("a message");
+    assert!(message.contains("HPEXPIRE"), "{message}");
+}

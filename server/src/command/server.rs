@@ -3,7 +3,7 @@
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help};
-use crate::engine::{Ctx, Effect, Origin};
+use crate::engine::{Ctx, Effect, Origin, SaveError};
 use crate::resp::Reply;
 
 fn dbsize(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
@@ -28,6 +28,12 @@ fn flushall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     ctx.flush_all();
     ctx.propagate_always();
+    if ctx.has_save_points()
+        && let Err(error) = ctx.save_file()
+        && !matches!(error, SaveError::NoStorage)
+    {
+        tracing::warn!(%error, "the file was not written at FLUSHALL");
+    }
     Ok(Reply::Ok)
 }
 
@@ -98,14 +104,16 @@ fn module_change(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Err(CommandError::NoModules)
 }
 
-/// SHUTDOWN: no data is ever saved, so only the forms without saving are accepted.
+/// SHUTDOWN. Data are saved if the client asks for it, or if there are points of saving; both need a folder.
 fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (mut saves, mut saves_not, mut aborts, mut others) = (false, false, false, false);
+    let mut is_forced = false;
     for word in args.rest() {
         match &word.to_ascii_uppercase()[..] {
             b"NOSAVE" => saves_not = true,
             b"SAVE" => saves = true,
-            b"NOW" | b"FORCE" => others = true,
+            b"NOW" => others = true,
+            b"FORCE" => (others, is_forced) = (true, true),
             b"ABORT" => aborts = true,
             _ => return Err(CommandError::Syntax),
         }
@@ -116,12 +124,25 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         () if aborts => return Err(CommandError::Text("ERR No shutdown in progress.".into())),
         () if !saves_not && ctx.is_busy() => return Err(ctx.busy_error()),
-        () if saves => {
-            return Err(CommandError::NotImplemented {
-                what: "SHUTDOWN SAVE".to_owned(),
-            });
-        }
-        () => {}
+        () if saves_not || !saves && !ctx.has_save_points() => {}
+        () => match ctx.save_file() {
+            Ok(()) => {}
+            Err(SaveError::NoStorage) if !saves => {}
+            Err(SaveError::NoStorage) => {
+                return Err(CommandError::NotImplemented {
+                    what: "SHUTDOWN SAVE without a folder for the file: start it with --dir"
+                        .to_owned(),
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the file was not written at SHUTDOWN");
+                if !is_forced {
+                    return Err(CommandError::Text(
+                        "ERR Errors trying to SHUTDOWN. Check logs.".into(),
+                    ));
+                }
+            }
+        },
     }
     ctx.emit(Effect::Shutdown);
     Err(CommandError::NoAnswer)

@@ -127,6 +127,16 @@ impl Input {
         self.decoder.buffered_bytes()
     }
 
+    /// Bytes that belong to no complete argument.
+    pub(crate) fn unparsed_bytes(&self) -> usize {
+        self.decoder.unparsed_bytes()
+    }
+
+    /// Bytes that the latest argument still lacks.
+    pub(crate) fn missing_bytes(&self) -> usize {
+        self.decoder.missing_bytes()
+    }
+
     pub(crate) fn postponed(&self) -> Option<&PostponedRequest> {
         self.postponed.as_ref()
     }

@@ -206,6 +206,10 @@ impl LoopTurn<'_> {
     fn flush(&mut self) {
         let news = self.handle.shared.take_notified_sockets();
         let mut set = self.event_loop.set();
+        if self.handle.shared.is_down() {
+            // Before a client can see that its connection has ended: from then on nobody can connect.
+            set.stop_listening();
+        }
         set.flush_served(0);
         for connection in news {
             set.flush(&connection);

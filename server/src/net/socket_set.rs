@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Bytes read from a socket at once (`PROTO_IOBUF_LEN` is 16 KiB).
 const READ_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a long argument that are read in one turn, so that the others have theirs.
+const TURN_BYTES_MAX: usize = 1024 * 1024;
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1024;
 /// Connections accepted in one turn (`MAX_ACCEPTS_PER_CALL`).
@@ -233,22 +235,33 @@ impl SocketSet {
                 continue;
             };
             let was_open = slot.socket.is_open();
-            let count = match slot.socket.read(&mut self.scratch) {
-                ReadOutcome::More(count) => {
-                    slot.is_queued = true;
-                    self.again.push(token);
-                    count
+            let mut count = 0;
+            loop {
+                let wanted = input.requests.missing_bytes();
+                let outcome = slot.socket.read(&mut self.scratch);
+                let (ReadOutcome::More(read)
+                | ReadOutcome::Drained(read)
+                | ReadOutcome::Gone(read)) = outcome;
+                connection.feed_into(&mut input, &self.scratch[..read]);
+                count += read;
+                match outcome {
+                    // Redis reads a long argument at once, as far as it has arrived.
+                    ReadOutcome::More(_) if read < wanted && count < TURN_BYTES_MAX => {}
+                    ReadOutcome::More(_) => {
+                        slot.is_queued = true;
+                        self.again.push(token);
+                        break;
+                    }
+                    ReadOutcome::Drained(_) => {
+                        slot.is_readable = false;
+                        break;
+                    }
+                    ReadOutcome::Gone(_) => {
+                        slot.is_gone = true;
+                        break;
+                    }
                 }
-                ReadOutcome::Drained(count) => {
-                    slot.is_readable = false;
-                    count
-                }
-                ReadOutcome::Gone(count) => {
-                    slot.is_gone = true;
-                    count
-                }
-            };
-            connection.feed_into(&mut input, &self.scratch[..count]);
+            }
             if slot.is_gone {
                 input.requests.close();
             }
@@ -368,9 +381,15 @@ impl SocketSet {
         }
     }
 
+    /// Closes the listening sockets: the kernel refuses connections.
+    pub(super) fn stop_listening(&mut self) {
+        self.acceptors.clear();
+        self.starved.clear();
+    }
+
     /// Ends all connections, as far as that is possible without waiting, and stops listening.
     pub(super) fn end(&mut self, ending: Ending) {
-        self.acceptors.clear();
+        self.stop_listening();
         for slot in &mut self.slots {
             let Some(mut slot) = slot.take() else {
                 continue;

@@ -46,7 +46,7 @@ impl SharedNode {
             requests,
             parked,
             replies,
-            was_large,
+            was_partial,
             ..
         } = input;
         let mut backend = NodeBackend {
@@ -61,10 +61,13 @@ impl SharedNode {
         };
         let served = requests.serve(&mut backend, now);
         backend.flush_batch();
-        let unread = requests.buffered_bytes();
-        if unread > LARGE_BYTES || *was_large {
-            *was_large = unread > LARGE_BYTES;
-            backend.api.input_buffered(conn, unread);
+        let buffered = requests.buffered_bytes();
+        if buffered > 0 || *was_partial {
+            *was_partial = buffered > 0;
+            let unparsed = requests.unparsed_bytes();
+            backend
+                .api
+                .input_buffered(conn, unparsed, buffered - unparsed);
         }
         let has_ended = served == Served::All && requests.has_ended(&backend, now);
         if connection.was_served(input) {

@@ -176,6 +176,24 @@ impl Decoder {
         }
     }
 
+    /// The part of [`Decoder::buffered_bytes`] that belongs to no argument that is complete.
+    pub(crate) fn unparsed_bytes(&self) -> usize {
+        self.buf.len() - self.pos
+    }
+
+    /// Number of bytes that the argument whose length is known still lacks.
+    pub(crate) fn missing_bytes(&self) -> usize {
+        match self.state {
+            DecodeState::Body { len, .. } => {
+                (self.pos + len as usize + 2).saturating_sub(self.buf.len())
+            }
+            DecodeState::Start
+            | DecodeState::Again
+            | DecodeState::Done
+            | DecodeState::Header { .. } => 0,
+        }
+    }
+
     /// Makes the next call return the last request again.
     pub(crate) fn put_back(&mut self) {
         if self.state == DecodeState::Done {

@@ -47,6 +47,26 @@ async fn a_client_is_disconnected_for_a_request_that_is_not_complete() -> Test {
     Ok(())
 }
 
+/// Redis takes the header of an argument from the query buffer, and complete arguments too.
+#[tokio::test]
+async fn the_query_buffer_holds_what_belongs_to_no_argument_yet() -> Test {
+    let server = Server::start().await?;
+    let mut operator = Plain::to(&server).await?;
+    for (request, bytes) in [
+        ("*1\r\n$3000\r\n", 1_000),
+        ("*2\r\n$3\r\nGET\r\n$30000\r\n", 20_000),
+    ] {
+        let mut stream = server.connect();
+        stream.write_all(b"CLIENT SETNAME one\r\n").await?;
+        assert_eq!(stream.read(&mut [0; 5]).await?, 5);
+        stream.write_all(request.as_bytes()).await?;
+        stream.write_all(&vec![b'x'; bytes]).await?;
+        assert_eq!(operator.ask("PING").await, "PONG");
+        assert_eq!(field(&mut operator, "qbuf", "one").await, bytes);
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_largest_client_goes_and_the_others_stay() -> Test {
     let (server, mut operator) = limited("0").await?;

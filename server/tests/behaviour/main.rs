@@ -17,6 +17,7 @@ mod long_scripts;
 mod package_page;
 mod profiles;
 mod proxy;
+mod saving;
 mod topology;
 mod tracking;
 mod transport;

@@ -11,16 +11,20 @@ use crate::{
 use group::Group;
 use node::DoubleNode;
 use redis::RedisConnectionInfo;
-use redouble::{Clock, Server, ServerBuilder, TimeSource};
+use redouble::{Clock, Profile, Server, ServerBuilder, TimeSource};
 use std::{
     io,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-/// Fresh doubles for every run.
+/// Fresh doubles for every run. They answer as Redis 7.0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Double;
+
+/// Fresh doubles that answer as the server of a profile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoubleOf(pub(crate) Profile);
 
 /// Names of locks, used in turn. They cover the cases of hash tags, from which the names of further keys are
 /// derived: none, one, empty braces, a closing brace alone.
@@ -49,28 +53,61 @@ impl Backend for Double {
         time: Arc<dyn TimeSource>,
         epoch: Duration,
     ) -> Later<'a, io::Result<Opened>> {
-        let (seed, topology) = (scenario.seed, scenario.topology);
-        let server = Server::builder()
-            .clock(Clock::External(time))
-            .starting_at(UNIX_EPOCH + epoch);
-        Box::pin(async move {
-            let login = RedisConnectionInfo::default().set_skip_set_lib_name();
-            let (group, drivers) = match topology {
-                Topology::Nodes(count) => independent(&server, seed, count.max(1))?,
-                Topology::Replicated { replicas } => {
-                    Group::replicated(server.seed(seed), replicas)?
-                }
-            };
-            Ok(Opened {
-                servers: Arc::new(Doubles {
-                    group,
-                    login,
-                    key: KEYS[(seed % KEYS.len() as u64) as usize],
-                }),
-                drivers,
-            })
-        })
+        let server = builder(time, epoch);
+        Box::pin(async move { open(server, scenario) })
     }
+}
+
+impl Backend for DoubleOf {
+    fn name(&self) -> String {
+        format!("double, as {}", self.0)
+    }
+
+    fn virtual_time(&self) -> bool {
+        Double.virtual_time()
+    }
+
+    fn lease_ms(&self) -> Option<u64> {
+        Double.lease_ms()
+    }
+
+    fn can(&self, capability: Capability) -> bool {
+        Double.can(capability)
+    }
+
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+        epoch: Duration,
+    ) -> Later<'a, io::Result<Opened>> {
+        let server = builder(time, epoch).compat(self.0);
+        Box::pin(async move { open(server, scenario) })
+    }
+}
+
+fn builder(time: Arc<dyn TimeSource>, epoch: Duration) -> ServerBuilder {
+    Server::builder()
+        .clock(Clock::External(time))
+        .starting_at(UNIX_EPOCH + epoch)
+}
+
+/// Starts the servers of a scenario.
+fn open(server: ServerBuilder, scenario: &Scenario) -> io::Result<Opened> {
+    let (seed, topology) = (scenario.seed, scenario.topology);
+    let login = RedisConnectionInfo::default().set_skip_set_lib_name();
+    let (group, drivers) = match topology {
+        Topology::Nodes(count) => independent(&server, seed, count.max(1))?,
+        Topology::Replicated { replicas } => Group::replicated(server.seed(seed), replicas)?,
+    };
+    Ok(Opened {
+        servers: Arc::new(Doubles {
+            group,
+            login,
+            key: KEYS[(seed % KEYS.len() as u64) as usize],
+        }),
+        drivers,
+    })
 }
 
 /// Starts independent servers that share the time source.

@@ -65,7 +65,8 @@ impl ClientBuffers {
             large_until: Some(now),
             reply_bytes: REPLY_BYTES,
             reply_peak: REPLY_BYTES,
-            peak_since: now,
+            // Redis notes the time in seconds and compares milliseconds: the first look resets the peak.
+            peak_since: UnixMicros(now.0.div_euclid(1_000_000) * 1_000),
             looked_at: now,
         }
     }
@@ -195,6 +196,20 @@ mod tests {
             sizes,
             [(16_384, 16_384), (16_384, 0), (1_024, 0), (1_024, 0)]
         );
+    }
+
+    /// As measured on a server of 7.0.15.
+    #[test]
+    fn the_reply_buffer_of_a_fresh_client_shrinks_at_the_second_look() {
+        let connected = 1_795_000_000_000;
+        let mut buffers = ClientBuffers::new(at(connected));
+        let settings = ReplyBufferSettings::default();
+        let mut sizes = Vec::new();
+        for later in [99, 100, 200, 10_000] {
+            buffers.settle(0, at(connected), at(connected + later), settings);
+            sizes.push(buffers.reply_bytes());
+        }
+        assert_eq!(sizes, [16_384, 16_384, 1_024, 1_024]);
     }
 
     #[test]

@@ -97,8 +97,10 @@ pub(crate) struct Session {
     pub(crate) output: OutputMeter,
     /// Sizes of its buffers, as Redis would have them.
     pub(crate) buffers: ClientBuffers,
-    /// Bytes of requests that are not complete, if they are many.
+    /// Bytes of requests that are not complete, beside their complete arguments.
     pub(crate) unread_input: usize,
+    /// Bytes of the complete arguments of these requests.
+    pub(crate) parsed_input: usize,
     /// CLIENT NO-EVICT.
     pub(crate) is_spared: bool,
     /// CLIENT NO-TOUCH: its commands do not count as a use of the keys.
@@ -219,6 +221,7 @@ impl Sessions {
             output: OutputMeter::default(),
             buffers: ClientBuffers::new(now),
             unread_input: 0,
+            parsed_input: 0,
             is_spared: false,
             leaves_no_traces: false,
             library: Library::default(),

@@ -10,6 +10,11 @@ impl Ctx<'_> {
         &self.state.introspection.saves
     }
 
+    /// True if the server is to save by itself: the parameter `save` has points.
+    pub(crate) fn has_save_points(&self) -> bool {
+        !self.state.config.value_of("save").is_empty()
+    }
+
     /// Writes all data to the storage (SAVE).
     pub(crate) fn save_file(&mut self) -> Result<(), SaveError> {
         self.state.introspection.saves.saves += 1;

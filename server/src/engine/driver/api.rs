@@ -29,8 +29,9 @@ pub trait NodeApi {
     fn reached_at(&mut self, conn: ConnId, laddr: &str);
     /// Sets the meter of a connection's output, which CLIENT LIST reads.
     fn measured_by(&mut self, conn: ConnId, meter: OutputMeter);
-    /// Notes how many bytes of requests that are not complete a connection has sent. The driver says so while they are many.
-    fn input_buffered(&mut self, conn: ConnId, bytes: usize);
+    /// Notes how many bytes of requests that are not complete a connection has sent: beside its complete arguments, and in
+    /// these. The driver says so at the end of each turn that leaves some.
+    fn input_buffered(&mut self, conn: ConnId, unparsed: usize, parsed: usize);
     /// Forgets a connection.
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
@@ -66,8 +67,8 @@ impl NodeApi for Engine {
         self.state_mut().measured_by(conn, meter);
     }
 
-    fn input_buffered(&mut self, conn: ConnId, bytes: usize) {
-        self.state_mut().input_buffered(conn, bytes);
+    fn input_buffered(&mut self, conn: ConnId, unparsed: usize, parsed: usize) {
+        self.state_mut().input_buffered(conn, unparsed, parsed);
     }
 
     fn disconnect(&mut self, conn: ConnId) {

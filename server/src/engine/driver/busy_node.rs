@@ -32,7 +32,7 @@ impl NodeApi for BusyNode<'_> {
     }
 
     /// Beside a long script no client is evicted (`server.c: isInsideYieldingLongCommand`).
-    fn input_buffered(&mut self, _: ConnId, _: usize) {}
+    fn input_buffered(&mut self, _: ConnId, _: usize, _: usize) {}
 
     fn disconnect(&mut self, conn: ConnId) {
         self.state.disconnect(conn);

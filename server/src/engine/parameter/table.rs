@@ -2,8 +2,8 @@
 
 use super::row::{Kind, Parameter, c_string, immutable, integer, memory, parameter, switch, text};
 use super::value::{
-    active_defrag, announced_hostname, clamped_hz, oom_score, oom_score_values, printed,
-    save_points, shutdown_options, title_template, write_percentiles, yes_or_no,
+    active_defrag, announced_hostname, backlog_size, clamped_hz, oom_score, oom_score_values,
+    printed, save_points, shutdown_options, title_template, write_percentiles, yes_or_no,
 };
 use crate::engine::clients_limit::ClientsLimit;
 use crate::engine::eviction_policy::EvictionPolicy;
@@ -240,7 +240,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         |config| yes_or_no(config.rdbcompression),
         |config, given| { config.rdbcompression = given.is_yes(); Ok(()) },
     ),
-    memory("repl-backlog-size", "1048576", 1).honoured(),
+    parameter("repl-backlog-size", "1048576", Kind::Special(backlog_size)).honoured(),
     integer("repl-backlog-ttl", "3600", 0, i64::MAX),
     switch("repl-disable-tcp-nodelay", "no"),
     parameter("repl-diskless-load", "disabled", Kind::Choice(&["disabled", "on-empty-db", "swapdb"])),
@@ -270,7 +270,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         |config, given| { config.requirepass = given.text().to_vec(); Ok(()) },
     ),
     parameter("sanitize-dump-payload", "no", Kind::Choice(&["no", "yes", "clients"])),
-    parameter("save", "", Kind::Special(save_points)),
+    parameter("save", "", Kind::Special(save_points)).honoured(),
     immutable("server_cpulist", ""),
     integer("set-max-intset-entries", "", 0, i64::MAX).kept(
         |config| printed(config.set_max_intset_entries),

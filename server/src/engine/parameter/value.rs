@@ -2,7 +2,8 @@
 
 use super::row::Given;
 use crate::engine::Config;
-use crate::resp::parse_integer;
+use crate::engine::memory_size::parse_memory;
+use crate::resp::{parse_double, parse_integer};
 
 /// `CONFIG_MAX_HZ`; lower and higher ones are taken for the nearest that is allowed.
 pub(super) const HZ: (i64, i64) = (1, 500);
@@ -47,7 +48,9 @@ pub(super) fn write_percentiles(
     let words = text.split(' ').filter(|_| !text.is_empty());
     let mut percentiles = Vec::new();
     for word in words {
-        let value: f64 = word.parse().map_err(|_| INVALID)?;
+        let value = parse_double(word.as_bytes())
+            .filter(|value| !value.is_nan())
+            .ok_or(INVALID)?;
         if !(0.0..=100.0).contains(&value) {
             return Err(
                 "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
@@ -65,18 +68,34 @@ pub(super) fn save_points(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     if value.is_empty() {
         return Ok(Vec::new());
     }
-    let words: Vec<&[u8]> = value.split(|byte| *byte == b' ').collect();
-    let is_pair = |pair: &[&[u8]]| match pair {
-        [seconds, changes] => {
-            parse_integer(seconds).is_some_and(|seconds| seconds >= 1)
-                && parse_integer(changes).is_some_and(|changes| changes >= 0)
+    // As C's `strtoll` reads them: the empty word is zero.
+    let number = |word: &[u8]| {
+        let text = std::str::from_utf8(word).ok()?;
+        let text = text.trim_start_matches(|first: char| first.is_ascii_whitespace());
+        if word.is_empty() {
+            Some(0)
+        } else {
+            text.parse().ok()
         }
-        _ => false,
     };
-    if words.chunks(2).all(is_pair) {
-        Ok(value.to_vec())
-    } else {
-        Err(INVALID)
+    let words = value.split(|byte| *byte == b' ').map(number);
+    let numbers = words.collect::<Option<Vec<i64>>>().ok_or(INVALID)?;
+    let is_pair =
+        |pair: &[i64]| matches!(pair, [seconds, changes] if *seconds >= 1 && *changes >= 0);
+    if !numbers.chunks(2).all(is_pair) {
+        return Err(INVALID);
+    }
+    let printed: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    Ok(printed.join(" ").into_bytes())
+}
+
+/// `repl-backlog-size`: a smaller one becomes the smallest that there is (`CONFIG_REPL_BACKLOG_MIN_SIZE`).
+pub(super) fn backlog_size(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const SMALLEST: i64 = 16 * 1024;
+    let bytes = parse_memory(value).ok_or("argument must be a memory value")?;
+    match i64::try_from(bytes) {
+        Ok(bytes @ 1..) => Ok(printed(bytes.max(SMALLEST))),
+        _ => Err("argument must be between 1 and 9223372036854775807 inclusive"),
     }
 }
 

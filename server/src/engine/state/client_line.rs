@@ -96,6 +96,11 @@ impl State {
         });
         let total = base
             + pending.saturating_sub(buffer)
+            + if running.is_none() {
+                session.parsed_input
+            } else {
+                0
+            }
             + arguments
             + queued
             + queue.map_or(0, |queue| queue.len() * QUEUED_BYTES)

@@ -11,7 +11,7 @@ use crate::engine::effect::Effect;
 use crate::resp::Request;
 
 /// Requests above this size need a larger query buffer than others.
-const LARGE_REQUEST_BYTES: usize = 16 * 1024;
+pub(super) const LARGE_REQUEST_BYTES: usize = 16 * 1024;
 
 impl State {
     /// The limit of all clients, bytes; `None` for no limit.
@@ -20,13 +20,21 @@ impl State {
         config.maxmemory_clients.bytes(config.maxmemory)
     }
 
-    /// Notes how many bytes of requests that are not complete a client has sent.
-    pub(in crate::engine) fn input_buffered(&mut self, conn: ConnId, bytes: usize) {
+    /// Notes how many bytes of requests that are not complete a client has sent: beside complete arguments, and in these.
+    pub(in crate::engine) fn input_buffered(
+        &mut self,
+        conn: ConnId,
+        unparsed: usize,
+        parsed: usize,
+    ) {
         let now = self.unit.now();
         if let Some(session) = self.clients.sessions.get_mut(conn) {
-            session.unread_input = bytes;
-            let is_large = bytes > LARGE_REQUEST_BYTES;
-            session.buffers.hold_request(is_large.then_some(bytes), now);
+            session.unread_input = unparsed;
+            session.parsed_input = parsed;
+            let is_large = unparsed > LARGE_REQUEST_BYTES;
+            session
+                .buffers
+                .hold_request(is_large.then_some(unparsed), now);
         }
         self.evict_clients(None);
     }

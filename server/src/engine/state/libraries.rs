@@ -12,12 +12,18 @@ use crate::resp::Request;
 use std::sync::Arc;
 
 impl State {
-    /// Removes libraries, then adds others; each replaces one of the same name.
+    /// Removes libraries, then adds others, as a client asked for it: each replaces one of the same name.
     pub(in crate::engine) fn change_libraries(
         &mut self,
         removed: Vec<Blob>,
         added: Vec<Arc<Library>>,
     ) {
+        self.introspection.count_changes(1);
+        self.put_libraries(removed, added);
+    }
+
+    /// Does the same without counting a change: a file or a master's data is loaded.
+    fn put_libraries(&mut self, removed: Vec<Blob>, added: Vec<Arc<Library>>) {
         let libraries = &mut self.scripting.libraries;
         for name in &removed {
             libraries.remove(name);
@@ -25,7 +31,6 @@ impl State {
         for library in &added {
             libraries.insert(Arc::clone(library));
         }
-        self.introspection.count_changes(1);
         self.note(|| Change::Libraries { removed, added });
     }
 
@@ -35,7 +40,7 @@ impl State {
         let removed: Vec<_> = removed.map(|library| library.name.clone()).collect();
         let added: Vec<_> = others.anew().iter().cloned().collect();
         if !(removed.is_empty() && added.is_empty()) {
-            self.change_libraries(removed, added);
+            self.put_libraries(removed, added);
         }
     }
 }
@@ -69,7 +74,7 @@ impl State {
         }
         let removed = if flushes { known.names() } else { Vec::new() };
         if !(removed.is_empty() && added.is_empty()) {
-            self.change_libraries(removed, added);
+            self.put_libraries(removed, added);
         }
         self.scripting.unread = unread;
         Ok(())

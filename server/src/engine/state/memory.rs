@@ -1,6 +1,7 @@
 //! `maxmemory` as it concerns several parts: eviction of keys, and the estimate of all memory.
 
 use super::State;
+use super::clients_limit::LARGE_REQUEST_BYTES;
 use crate::engine::data::Excess;
 use crate::engine::data::memory::STARTUP_BYTES;
 
@@ -62,7 +63,11 @@ impl State {
         let sessions = self.clients.sessions.iter_unordered();
         let sessions = sessions.filter(|session| !session.reads_stream());
         sessions
-            .map(|session| session.output.get() + session.unread_input)
+            .map(|session| {
+                let input = session.unread_input + session.parsed_input;
+                let is_large = input > LARGE_REQUEST_BYTES;
+                session.output.get() + if is_large { input } else { 0 }
+            })
             .sum()
     }
 

@@ -94,3 +94,14 @@ fn keys_of_debug_populate_are_no_part_of_it() -> Test {
     assert_eq!(stream, ["SELECT 0", "SET end 1"]);
     Ok(())
 }
+
+/// Libraries that come from a file are no change of the data.
+#[test]
+fn a_reload_is_no_part_of_it_whatever_is_loaded() -> Test {
+    let library =
+        r##"FUNCTION LOAD "#!lua name=l\nredis.register_function('f', function() return 1 end)""##;
+    let stream = stream_of(&[library, "DEBUG RELOAD", "DEBUG LOADAOF"])?;
+    let has = |word: &str| stream.iter().any(|command| command.contains(word));
+    assert!(has("FUNCTION LOAD") && !has("DEBUG"), "{stream:?}");
+    Ok(())
+}

@@ -41,6 +41,19 @@ fn the_port_is_free_again() -> Test {
     Ok(())
 }
 
+/// Whoever sees the end of its connection cannot connect again.
+#[test]
+fn a_server_that_is_shut_down_refuses_connections() -> Test {
+    let server = Server::start_blocking()?;
+    let mut client = dial(&server)?;
+    ask(&mut client, b"SHUTDOWN NOSAVE\r\n")?;
+    assert!(has_ended(&mut client));
+    let refused = TcpStream::connect(server.addr()).err();
+    let kind = refused.ok_or("connected")?.kind();
+    assert_eq!(kind, io::ErrorKind::ConnectionRefused);
+    Ok(())
+}
+
 /// A server with a chosen port serves without a call of `addr`.
 #[test]
 fn a_chosen_port_is_served_from_the_start() -> Test {

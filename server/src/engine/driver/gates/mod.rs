@@ -223,7 +223,11 @@ pub(super) fn script_gates(
         return Err(CommandError::ReadOnlyScript);
     }
     if state.peers.is_guarded() {
-        guard(state, spec.flags.has(Flags::WRITE))?;
+        // A script that has written goes on: half of its writes would be worse than all of them.
+        guard(
+            state,
+            spec.flags.has(Flags::WRITE) && !state.scripting.wrote,
+        )?;
         if state.script_is_short(spec) {
             return Err(CommandError::OutOfMemory);
         }
