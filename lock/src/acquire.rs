@@ -58,7 +58,9 @@ pub(crate) async fn acquire(
                 if env.now() < deadline {
                     drop(waiter);
                     let env = Arc::clone(env);
-                    return Guard::new(held, env, renewals, options, lease, deadline).await;
+                    let held_until = sent.saturating_add(options.hold_at_least);
+                    return Guard::new(held, env, renewals, options, lease, deadline, held_until)
+                        .await;
                 }
                 // The deadline has passed. The next acquisition has a token of its own, or the release of this one
                 // might hit it.
@@ -114,6 +116,7 @@ pub(crate) async fn adopt(
     detached: &DetachedLock,
     acquisition: Arc<dyn Acquisition>,
 ) -> Result<Guard, LockError> {
+    let held_until = env.now().saturating_add(detached.hold);
     let until = env.now().saturating_add(options.reply_timeout);
     acquisition.adopt(detached.fence);
     let mut repeats = Repeats { failures: 0, until };
@@ -132,7 +135,7 @@ pub(crate) async fn adopt(
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
         let env = Arc::clone(env);
-        Guard::new(cleanup, env, renewals, options, lease, deadline).await
+        Guard::new(cleanup, env, renewals, options, lease, deadline, held_until).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }
@@ -152,6 +155,7 @@ pub(crate) async fn replace(
     // Its watchdog must not find the lock gone.
     writer.end()?;
     let until = env.now().saturating_add(options.reply_timeout);
+    let held_until = env.now().saturating_add(writer.hold());
     let mut repeats = Repeats { failures: 0, until };
     let cleanup = Cleanup::new(acquisition, Arc::clone(env));
     let sent = loop {
@@ -173,7 +177,7 @@ pub(crate) async fn replace(
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
         let env = Arc::clone(env);
-        Guard::new(cleanup, env, renewals, options, lease, deadline).await
+        Guard::new(cleanup, env, renewals, options, lease, deadline, held_until).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }

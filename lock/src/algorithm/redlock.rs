@@ -415,6 +415,13 @@ impl Acquisition for Redlock {
         self.shared.state().fence = fence;
     }
 
+    fn hold_until(&self, until: Duration) {
+        self.shared
+            .nodes
+            .iter()
+            .for_each(|node| node.hold_until(until));
+    }
+
     fn let_go(&self) {
         self.shared.close();
     }

@@ -37,7 +37,6 @@ pub(crate) struct Scripted {
     scripts: Arc<ScriptSet>,
     token: Token,
     reply_timeout: Duration,
-    hold_at_least: Duration,
     /// For how long a waiter counts as alive after it has asked, in ms.
     patience_ms: Vec<u8>,
     /// The connection to acquire and to wait for replicas on, if that is asked for.
@@ -65,8 +64,10 @@ struct Traces {
     unsettled: Vec<Arc<Connection>>,
     longest_lease: Duration,
     fence: Option<FencingToken>,
-    /// The connection that the grant came over, and the moment before it was asked for.
-    grant: Option<(Arc<Connection>, Duration)>,
+    /// The connection that the grant came over.
+    grant: Option<Arc<Connection>>,
+    /// A release leaves the lock taken until then. It is zero until a caller has the grant.
+    held_until: Duration,
 }
 
 impl Scripted {
@@ -86,17 +87,8 @@ impl Scripted {
             reply_timeout,
             tracked_keys,
             own: None,
-            hold_at_least: Duration::ZERO,
             patience_ms: number(0),
             traces: Mutex::default(),
-        }
-    }
-
-    /// Lets a release leave the lock taken until so much time has passed since the grant.
-    pub(crate) fn holding_at_least(self, hold_at_least: Duration) -> Self {
-        Self {
-            hold_at_least,
-            ..self
         }
     }
 
@@ -129,12 +121,8 @@ impl Scripted {
 
     /// For how long a release that is sent now leaves the lock taken, in ms: one that is sent again as well.
     fn rest_ms(&self) -> u64 {
-        let traces = self.traces();
-        let Some((_, sent)) = traces.grant.as_ref() else {
-            return 0;
-        };
-        let end = sent.saturating_add(self.hold_at_least);
-        let rest = end.saturating_sub(self.node.env().now());
+        let held_until = self.traces().held_until;
+        let rest = held_until.saturating_sub(self.node.env().now());
         u64::try_from(rest.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
     }
 
@@ -292,7 +280,7 @@ impl Acquisition for Scripted {
                 match attempt {
                     Attempt::Granted { .. } => {
                         (traces.stands, traces.waits) = (true, false);
-                        traces.grant = Some((Arc::clone(&connection), sent));
+                        traces.grant = Some(Arc::clone(&connection));
                     }
                     Attempt::Refused { .. } => traces.waits |= named,
                     Attempt::Failed(_) => {}
@@ -376,6 +364,10 @@ impl Acquisition for Scripted {
         (traces.asked, traces.stands, traces.fence) = (true, true, fence);
     }
 
+    fn hold_until(&self, until: Duration) {
+        self.traces().held_until = until;
+    }
+
     fn let_go(&self) {
         self.traces().closed = true;
     }
@@ -383,7 +375,7 @@ impl Acquisition for Scripted {
     fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
         Box::pin(async move {
             // On the connection of the grant: WAIT is about what that one has written.
-            let Some((connection, _)) = self.traces().grant.clone() else {
+            let Some(connection) = self.traces().grant.clone() else {
                 return Err(NodeError::new(NodeErrorKind::Client));
             };
             let left = self.limit(until).saturating_sub(self.node.env().now());

@@ -15,6 +15,7 @@ mod cluster;
 mod connections;
 mod double;
 mod fair;
+mod holds;
 mod kinds;
 mod latch;
 mod multi;
