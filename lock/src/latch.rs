@@ -13,8 +13,13 @@ use crate::{
 };
 use std::{fmt, sync::LazyLock, time::Duration};
 
-static SET: LazyLock<Script> = script!("latch/set.lua");
-static COUNT_DOWN: LazyLock<Script> = script!("now.lua", "wake.lua", "latch/count_down.lua");
+static SET: LazyLock<Script> = script!("now.lua", "wake.lua", "latch/open.lua", "latch/set.lua");
+static COUNT_DOWN: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "latch/open.lua",
+    "latch/count_down.lua"
+);
 static LOOK: LazyLock<Script> = script!("now.lua", "ask.lua", "latch/look.lua");
 
 /// The reply of the script if the count was zero before.

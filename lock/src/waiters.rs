@@ -13,7 +13,9 @@
 //!   finds the name gone and wakes the next waiter, whether the message has arrived or not.
 //!
 //! A waiter registers its name only while messages are known to arrive. Messages may have been missed before a subscription was
-//! confirmed. So after each confirmation every waiter asks again, and registers its name again.
+//! confirmed. So after each confirmation every waiter asks again, and registers its name again. While no messages arrive, the next
+//! request of a waiter removes the name that an earlier one registered, whether it is granted or not: a release must not wake the holder
+//! of the lock instead of a waiter.
 //!
 //! This does not cover messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
 //! future no task polls. So every waiter also asks from time to time, and registers its name again.
@@ -31,12 +33,15 @@ use tokio::sync::Notify;
 /// Length of the name of a process, in bytes.
 const PROCESS_LEN: usize = 16;
 
+/// First character of the name of a process that is connected to a cluster. All others are hexadecimal digits.
+const IN_CLUSTER: u8 = b'C';
+
 /// The beginning of the names of all channels; the name of the process follows.
 const CHANNEL: &[u8] = b"redouble-lock:";
 
 /// All calls of one process that wait for locks of one node.
 pub(crate) struct Waiters {
-    /// Hexadecimal digits that no other client has.
+    /// A name that no other client has.
     process: [u8; PROCESS_LEN],
     state: Mutex<State>,
     /// Notified when the last waiter leaves that wants messages.
@@ -70,10 +75,14 @@ struct Entry {
 }
 
 impl Waiters {
-    /// A registry whose channel is named after these random bytes.
-    pub(crate) fn new(random: [u8; 16]) -> Self {
+    /// A registry whose channel is named after these random bytes. In a cluster the name tells the scripts that a node counts only
+    /// some of the connections that receive a message.
+    pub(crate) fn new(random: [u8; 16], in_cluster: bool) -> Self {
         let mut process = [0; PROCESS_LEN];
         process.copy_from_slice(&Token::new(random).as_bytes()[..PROCESS_LEN]);
+        if in_cluster {
+            process[0] = IN_CLUSTER;
+        }
         Self {
             process,
             state: Mutex::default(),
@@ -291,7 +300,7 @@ mod tests {
     use super::*;
 
     fn waiters() -> Arc<Waiters> {
-        Arc::new(Waiters::new([7; 16]))
+        Arc::new(Waiters::new([7; 16], false))
     }
 
     fn token(name: u8) -> [u8; Token::LEN] {
@@ -320,6 +329,8 @@ mod tests {
         let waiters = waiters();
         assert_eq!(waiters.channel(), b"redouble-lock:0707070707070707");
         assert_eq!(waiters.name(b"token", b"2"), b"0707070707070707token2");
+        let in_cluster = Waiters::new([7; 16], true);
+        assert_eq!(in_cluster.channel(), b"redouble-lock:C707070707070707");
     }
 
     #[test]

@@ -46,6 +46,17 @@ pub(crate) struct Scripted {
     traces: Mutex<Traces>,
 }
 
+/// What a request does with the name of this acquisition among the waiters of the lock.
+#[derive(Clone, Copy)]
+enum Registration {
+    /// The name is not there, and the request leaves none.
+    None,
+    /// If the request is refused, the name is there afterwards.
+    Begins,
+    /// The name may be there. It is not afterwards: no message would reach this acquisition.
+    Ends,
+}
+
 /// What this acquisition may have left behind.
 #[derive(Default)]
 struct Traces {
@@ -136,8 +147,12 @@ impl Scripted {
         until: Duration,
     ) -> Result<bool, NodeError> {
         let rest_ms = self.rest_ms().to_string();
-        let name = self.name(self.traces().named);
-        let call = self.call(&rest_ms, &name);
+        let registration = match self.traces().named {
+            true => Registration::Ends,
+            false => Registration::None,
+        };
+        let name = self.name(registration);
+        let call = self.call(&rest_ms, &name, registration);
         let reply = run_once(self.link(), connection, self.scripts.release, call, until).await?;
         let removed = flag(reply)?;
         let mut traces = self.traces();
@@ -154,7 +169,8 @@ impl Scripted {
         until: Duration,
     ) -> Result<bool, NodeError> {
         let connection = self.link().connection(until).await?;
-        flag(self.run(&connection, script, number, false, until).await?)
+        let none = Registration::None;
+        flag(self.run(&connection, script, number, none, until).await?)
     }
 
     async fn run(
@@ -162,23 +178,23 @@ impl Scripted {
         connection: &Arc<Connection>,
         script: &Script,
         number: u64,
-        named: bool,
+        registration: Registration,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         let number = number.to_string();
-        let name = self.name(named);
-        let call = self.call(&number, &name);
+        let name = self.name(registration);
+        let call = self.call(&number, &name, registration);
         self.link().run(connection, script, call, until).await
     }
 
-    /// The name under which this acquisition waits; empty if it does not.
-    fn name(&self, named: bool) -> Vec<u8> {
-        match named {
-            true => self
+    /// The name under which this acquisition waits; empty if it never did.
+    fn name(&self, registration: Registration) -> Vec<u8> {
+        match registration {
+            Registration::None => Vec::new(),
+            Registration::Begins | Registration::Ends => self
                 .node
                 .waiters
                 .name(self.token.as_bytes(), &self.scripts.adds),
-            false => Vec::new(),
         }
     }
 
@@ -186,9 +202,13 @@ impl Scripted {
         &'a self,
         number: &'a str,
         name: &'a [u8],
+        registration: Registration,
     ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
-        let scripts = &*self.scripts;
-        scripts.call(&self.token, number, name, &self.patience_ms)
+        let patience_ms = match registration {
+            Registration::Begins => &self.patience_ms,
+            Registration::None | Registration::Ends => &b"0"[..],
+        };
+        self.scripts.call(&self.token, number, name, patience_ms)
     }
 
     /// The limit for one request among several.
@@ -235,7 +255,15 @@ impl Acquisition for Scripted {
             let scripts = &*self.scripts;
             // Known before it is sent: a failed request may leave keys to remove.
             let named = scripts.queues || self.node.waiters.registers(*self.token.digits());
-            let repeated = self.traces().asked;
+            let (repeated, registration) = {
+                let traces = self.traces();
+                let registration = match named {
+                    true => Registration::Begins,
+                    false if traces.named => Registration::Ends,
+                    false => Registration::None,
+                };
+                (traces.asked, registration)
+            };
             let sent = self.node.env().now();
             let request = async {
                 let plain =
@@ -243,7 +271,7 @@ impl Acquisition for Scripted {
                 if !plain {
                     let ttl_ms = lease.ttl_ms();
                     return self
-                        .run(&connection, scripts.acquire, ttl_ms, named, until)
+                        .run(&connection, scripts.acquire, ttl_ms, registration, until)
                         .await;
                 }
                 let ttl_ms = lease.ttl_ms().to_string();
@@ -305,7 +333,8 @@ impl Acquisition for Scripted {
             }
             let (extend, ttl_ms) = (self.scripts.extend, lease.ttl_ms());
             let sent = self.node.env().now();
-            let extended = flag(self.run(&connection, extend, ttl_ms, false, until).await?)?;
+            let none = Registration::None;
+            let extended = flag(self.run(&connection, extend, ttl_ms, none, until).await?)?;
             // It proves no acquire to be over: it may have been sent before that.
             self.traces().stands &= extended;
             Ok(extended.then_some(sent))

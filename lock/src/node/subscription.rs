@@ -3,6 +3,9 @@
 //! The channel of [`Waiters`] has at most one task. The task starts with the first waiter that wants messages. It subscribes, and
 //! subscribes again after every interruption. Some time after the last such waiter has left, it unsubscribes and ends. Waiters
 //! only register in [`Waiters`] and leave, so a cancelled waiter leaves nothing behind, and requests for the channel stay in order.
+//!
+//! A connection for messages alone may die without a sign: it sends no requests whose replies could stay out. So the task subscribes
+//! again from time to time. The reply shows that the connection is alive. If it stays out, the task replaces the connection.
 
 use super::link::Link;
 use crate::{
@@ -14,12 +17,16 @@ use crate::{
     wire::{Command, Dialled},
 };
 use std::{
+    future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 /// For how long the subscription outlives the last waiter that wants messages.
 const LINGER: Duration = Duration::from_millis(200);
+
+/// How often the task subscribes again while waiters want messages.
+const CHECK: Duration = Duration::from_secs(5);
 
 fn is_refusal(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Refused { .. })
@@ -71,6 +78,12 @@ impl Subscription {
     fn open(&self) -> Option<Arc<Connection>> {
         let open = self.lock().open.clone();
         open.filter(|connection| connection.hears())
+    }
+
+    fn is_for_messages_alone(&self, connection: &Arc<Connection>) -> bool {
+        let state = self.lock();
+        let open = state.open.as_ref();
+        open.is_some_and(|open| Arc::ptr_eq(open, connection))
     }
 
     fn is_deaf(&self) -> bool {
@@ -198,8 +211,32 @@ impl SubscriptionTask {
                 return Ok(true);
             }
             () = self.lingered() => {}
+            error = self.dies(&connection) => {
+                self.waiters().interrupt();
+                connection.spoil();
+                self.subscription.close_if_spoilt();
+                return Err(error);
+            }
         }
         self.unsubscribe(&connection).await.map(|()| true)
+    }
+
+    /// Waits until a connection for messages alone does not reply. On the connection for requests, those of waiters show that.
+    async fn dies(&self, connection: &Arc<Connection>) -> NodeError {
+        let env = self.link().env();
+        if !self.subscription.is_for_messages_alone(connection) {
+            return pending().await;
+        }
+        loop {
+            env.sleep_until(env.now().saturating_add(CHECK)).await;
+            if self.waiters().is_deserted() {
+                continue;
+            }
+            match self.send(connection, "SUBSCRIBE").await {
+                Err(error) if !is_refusal(&error) => return error,
+                Ok(()) | Err(_) => {}
+            }
+        }
     }
 
     /// Waits until no waiter has wanted messages for some time. From then on they count as missed.

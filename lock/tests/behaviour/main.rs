@@ -18,6 +18,7 @@ mod fair;
 mod holds;
 mod kinds;
 mod latch;
+mod missed_wake_ups;
 mod multi;
 mod options;
 mod owner;
