@@ -161,10 +161,7 @@ pub(crate) async fn replace(
     let sent = loop {
         match cleanup.acquisition().acquire(lease, until).await {
             Attempt::Granted { sent } => break sent,
-            Attempt::Refused { .. } => {
-                writer.hand_over();
-                return Err(LockError::Lost(LossReason::Gone));
-            }
+            Attempt::Refused { .. } => return Err(LockError::Lost(LossReason::Gone)),
             Attempt::Failed(error) if error.is_unknown() && repeats.wait(&**env, options).await => {
             }
             Attempt::Failed(error) => {

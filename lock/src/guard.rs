@@ -33,6 +33,8 @@ use std::{fmt, future::pending, pin::pin, sync::Arc, time::Duration};
 pub struct Guard {
     grant: Arc<Grant>,
     cleanup: Cleanup,
+    /// Those of the manager that the lock is of.
+    renewals: Arc<Renewals>,
 }
 
 impl Guard {
@@ -60,7 +62,11 @@ impl Guard {
             held_until,
             at_end,
         );
-        let guard = Self { grant, cleanup };
+        let guard = Self {
+            grant,
+            cleanup,
+            renewals: Arc::clone(renewals),
+        };
         let grant = &guard.grant;
         let first = lease.renew_at(deadline);
         let renewed = place.is_none_or(|place| place.take(grant, first).is_ok());
@@ -71,6 +77,11 @@ impl Guard {
             return Err(LockError::NoRuntime);
         }
         Ok(guard)
+    }
+
+    /// Returns true if these are the watchdogs of the manager that the lock is of.
+    pub(crate) fn is_renewed_by(&self, renewals: &Arc<Renewals>) -> bool {
+        Arc::ptr_eq(&self.renewals, renewals)
     }
 
     /// Starts the minimum hold: the caller gets this guard. Until then a release frees the lock at once.

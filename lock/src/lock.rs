@@ -235,6 +235,11 @@ impl<K: Kind> Lock<K> {
         &self.key
     }
 
+    /// Returns true if `guard` is of this key and of the same manager.
+    pub(crate) fn is_lock_of(&self, guard: &Guard) -> bool {
+        guard.is_renewed_by(&self.core.renewals) && *guard.key() == *self.key
+    }
+
     /// Returns true if both are the same lock of the same manager.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.core, &other.core) && self.key == other.key

@@ -412,8 +412,11 @@ impl Acquisition for Scripted {
             let patience = (left / 4 * 3).as_millis().max(1);
             let command = Command::new("WAIT").arg(replicas.to_string());
             let command = command.arg(patience.to_string());
+            let blocked = self.own.as_ref().and_then(OwnConnection::take);
             let reply = self.link().call(&connection, command, until).await;
-            self.own.iter().for_each(OwnConnection::give_back);
+            if let (Some(own), Some(free)) = (&self.own, blocked) {
+                own.give_back(free);
+            }
             match reply? {
                 Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
                 Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
