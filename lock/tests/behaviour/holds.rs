@@ -48,11 +48,8 @@ async fn the_votes_of_a_round_without_a_quorum_are_not_held() -> Test {
 #[tokio::test(start_paused = true)]
 async fn the_votes_of_a_quorum_without_a_fencing_token_are_not_held() -> Test {
     let servers = three().await;
-    let lock = redlock(&servers).mutex(KEY).lease(LEASE);
-    let lock = lock
-        .hold_at_least(Duration::from_millis(1))
-        .fenced()
-        .build()?;
+    // The nodes know the scripts then.
+    let lock = redlock(&servers).mutex(KEY).lease(LEASE).fenced().build()?;
     drop(lock.try_lock().await?.release().await);
     let lock = redlock(&servers).mutex(KEY).lease(LEASE);
     let lock = lock.hold_at_least(HOLD).fenced().build()?;
@@ -100,10 +97,11 @@ async fn a_grant_whose_reply_comes_too_late_is_not_held() -> Test {
     let server = server().await;
     let lock = locks(&server)
         .mutex(KEY)
-        .lease(REPLY_TIMEOUT / 2)
+        .lease(Duration::from_millis(400))
         .hold_at_least(HOLD)
         .build()?;
-    let late = REPLY_TIMEOUT - Duration::from_millis(1);
+    // After the deadline of the grant, and before the end of its key.
+    let late = Duration::from_millis(398);
     let _late = server.inject(Delay::reply(late).key(KEY).nth(1));
     let begun = Instant::now();
     drop(lock.lock().await?);
