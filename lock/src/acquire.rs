@@ -70,7 +70,7 @@ pub(crate) async fn acquire(
                 Setback::Late
             }
             Attempt::Refused { holder_ttl } => {
-                if waiter.as_ref().is_some_and(Waiter::listen) {
+                if waiter.as_ref().is_some_and(Waiter::start_waiting) {
                     held.acquisition().subscribe();
                 }
                 Setback::Contended { holder_ttl }
@@ -80,8 +80,8 @@ pub(crate) async fn acquire(
                 Setback::Failed(error)
             }
         };
-        let listens = waiter.as_ref().is_some_and(Waiter::is_registered);
-        match call.next(&setback, listens) {
+        let is_registered = waiter.as_ref().is_some_and(Waiter::is_registered);
+        match call.next(&setback, is_registered) {
             Next::AtOnce => {}
             Next::At(instant) => {
                 if held.acquisition().is_spent() {
@@ -267,13 +267,13 @@ impl<'a> Call<'a> {
         limit.min(self.end())
     }
 
-    fn next(&mut self, setback: &Setback, listens: bool) -> Next {
+    fn next(&mut self, setback: &Setback, is_registered: bool) -> Next {
         let now = self.env.now();
         let random = retry::draw(self.env.random());
         let pause = match setback {
             Setback::Contended { holder_ttl } => {
-                let pause = if listens {
-                    retry::listen(*holder_ttl, self.options.max_poll_interval, random)
+                let pause = if is_registered {
+                    retry::until_message(*holder_ttl, self.options.max_poll_interval, random)
                 } else {
                     retry::recheck(self.looks, *holder_ttl, self.options.polling(), random)
                 };

@@ -58,7 +58,7 @@ struct State {
     /// Messages arrive, as far as is known.
     is_confirmed: bool,
     /// How many waiters want messages.
-    listening: usize,
+    waiting: usize,
     /// How many waiters have wanted messages so far.
     arrivals: u64,
 }
@@ -66,7 +66,7 @@ struct State {
 #[derive(Default)]
 struct Entry {
     /// It was refused once, and wants messages.
-    listens: bool,
+    wants_messages: bool,
     /// Its latest request registered its name at the node.
     registered: bool,
     /// A message came, or may have been missed, since it sent its latest request.
@@ -136,7 +136,7 @@ impl Waiters {
         state.is_confirmed = true;
         for entry in state.entries.values_mut() {
             entry.registered = false;
-            if entry.listens {
+            if entry.wants_messages {
                 entry.wake();
             }
         }
@@ -201,7 +201,7 @@ impl Waiters {
 
 impl State {
     fn is_deserted(&self) -> bool {
-        self.listening == 0
+        self.waiting == 0
     }
 
     fn interrupt(&mut self) {
@@ -233,17 +233,17 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Notes that the call was refused and wants messages from now on. Returns true if no task subscribes yet: the caller must then
     /// start one.
-    pub(crate) fn listen(&self) -> bool {
+    pub(crate) fn start_waiting(&self) -> bool {
         let mut state = self.waiters.lock();
         let state = &mut *state;
         let Some(entry) = state.entries.get_mut(&self.id) else {
             return false;
         };
-        if std::mem::replace(&mut entry.listens, true) {
+        if std::mem::replace(&mut entry.wants_messages, true) {
             return false;
         }
         state.arrivals += 1;
-        state.listening += 1;
+        state.waiting += 1;
         if state.is_confirmed && !entry.registered {
             // The subscription was confirmed during its first request.
             entry.wake();
@@ -285,9 +285,9 @@ impl Drop for Waiter {
         if state
             .entries
             .remove(&self.id)
-            .is_some_and(|entry| entry.listens)
+            .is_some_and(|entry| entry.wants_messages)
         {
-            state.listening -= 1;
+            state.waiting -= 1;
             if state.is_deserted() {
                 self.waiters.deserted.notify_one();
             }
@@ -311,7 +311,7 @@ mod tests {
     fn join(waiters: &Arc<Waiters>, name: u8) -> Waiter {
         let waiter = waiters.join(token(name));
         waiter.asks();
-        waiter.listen();
+        waiter.start_waiting();
         waiter
     }
 
@@ -380,11 +380,11 @@ mod tests {
         waiter.asks();
         waiters.confirm();
         assert!(!is_woken(&waiter), "it may be granted");
-        waiter.listen();
+        waiter.start_waiting();
         assert!(is_woken(&waiter));
         let registered = waiters.join(token(b'b'));
         registered.asks();
-        registered.listen();
+        registered.start_waiting();
         assert!(!is_woken(&registered));
     }
 
@@ -393,7 +393,7 @@ mod tests {
         let waiters = waiters();
         let (first, second) = (waiters.join(token(b'a')), waiters.join(token(b'b')));
         assert!(waiters.lock().is_deserted());
-        assert!(first.listen() && !first.listen() && !second.listen());
+        assert!(first.start_waiting() && !first.start_waiting() && !second.start_waiting());
         waiters.confirm();
         drop(first);
         assert!(!waiters.interrupt_if_deserted(2) && !waiters.close_if_deserted());
@@ -405,7 +405,7 @@ mod tests {
         assert!(waiters.lock().is_confirmed);
         assert!(waiters.interrupt_if_deserted(2) && !waiters.lock().is_confirmed);
         assert!(waiters.close_if_deserted());
-        assert!(waiters.join(token(b'c')).listen(), "a new task");
+        assert!(waiters.join(token(b'c')).start_waiting(), "a new task");
     }
 
     #[test]

@@ -45,7 +45,7 @@ struct State {
     /// The user's own, not used yet.
     given: Option<Dialled>,
     /// There is no way to open one.
-    deaf: bool,
+    unavailable: bool,
 }
 
 impl Subscription {
@@ -63,21 +63,21 @@ impl Subscription {
         *self.lock() = State {
             open: None,
             given: Some(dialled),
-            deaf: true,
+            unavailable: true,
         };
     }
 
     /// Closes a connection on which an answer stayed out, if there can be another one.
     fn close_if_spoilt(&self) {
         let mut state = self.lock();
-        if !state.deaf && state.open.as_ref().is_some_and(|open| open.is_spoilt()) {
+        if !state.unavailable && state.open.as_ref().is_some_and(|open| open.is_spoilt()) {
             state.open = None;
         }
     }
 
     fn open(&self) -> Option<Arc<Connection>> {
         let open = self.lock().open.clone();
-        open.filter(|connection| connection.hears())
+        open.filter(|connection| connection.brings_messages())
     }
 
     fn is_for_messages_alone(&self, connection: &Arc<Connection>) -> bool {
@@ -86,14 +86,14 @@ impl Subscription {
         open.is_some_and(|open| Arc::ptr_eq(open, connection))
     }
 
-    fn is_deaf(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         let state = self.lock();
-        state.deaf
+        state.unavailable
             && state.given.is_none()
             && !state
                 .open
                 .as_ref()
-                .is_some_and(|connection| connection.hears())
+                .is_some_and(|connection| connection.brings_messages())
     }
 
     /// Starts the task that subscribes, where messages can arrive. There is none yet.
@@ -103,24 +103,24 @@ impl Subscription {
             reply_timeout,
             is_closed: false,
         };
-        let is_deaf = self.is_deaf()
+        let is_unavailable = self.is_unavailable()
             && !self
                 .link
                 .current()
-                .is_some_and(|connection| connection.hears());
+                .is_some_and(|connection| connection.brings_messages());
         // Dropped, it leaves the waiters to their timers.
-        if !is_deaf {
+        if !is_unavailable {
             let _ = self.link.env().spawn(Box::pin(task.run()));
         }
     }
 
     /// The connection that messages come on; nothing if there is no way to have one.
-    async fn listening_connection(
+    async fn connection_for_messages(
         &self,
         until: Duration,
     ) -> Result<Option<Arc<Connection>>, NodeError> {
         let connection = self.link.connection(until).await?;
-        if connection.hears() {
+        if connection.brings_messages() {
             return Ok(Some(connection));
         }
         // A slow server is reached all the same: the task, and no call, waits for the connection.
@@ -134,11 +134,11 @@ impl Subscription {
             let given = self.lock().given.take();
             let dialled = match given {
                 Some(given) => Some(given),
-                None if self.is_deaf() => None,
+                None if self.is_unavailable() => None,
                 None => self.link.endpoint.dial_subscriber().await?,
             };
             let Some(dialled) = dialled else {
-                self.lock().deaf = true;
+                self.lock().unavailable = true;
                 return Ok(None);
             };
             let connection = self.link.opened(dialled)?;
@@ -175,7 +175,7 @@ impl SubscriptionTask {
     async fn run(mut self) {
         let mut failures = 0;
         while !self.close_if_deserted() {
-            match self.listen().await {
+            match self.serve().await {
                 Ok(true) => failures = 0,
                 Ok(false) => return,
                 Err(error) if !error.is_transient() => {
@@ -195,9 +195,13 @@ impl SubscriptionTask {
         self.is_closed
     }
 
-    /// Listens until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
-    async fn listen(&self) -> Result<bool, NodeError> {
-        let Some(connection) = self.subscription.listening_connection(self.limit()).await? else {
+    /// Subscribes, and waits until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
+    async fn serve(&self) -> Result<bool, NodeError> {
+        let Some(connection) = self
+            .subscription
+            .connection_for_messages(self.limit())
+            .await?
+        else {
             return Ok(false);
         };
         let interruptions = connection.interruptions();
