@@ -58,7 +58,9 @@ pub(crate) async fn acquire(
                 if env.now() < deadline {
                     drop(waiter);
                     let env = Arc::clone(env);
-                    return Guard::new(held, env, renewals, options, lease, deadline).await;
+                    let held_until = sent.saturating_add(options.hold_at_least);
+                    return Guard::new(held, env, renewals, options, lease, deadline, held_until)
+                        .await;
                 }
                 // The deadline has passed. The next acquisition has a token of its own, or the release of this one
                 // might hit it.
@@ -68,7 +70,7 @@ pub(crate) async fn acquire(
                 Setback::Late
             }
             Attempt::Refused { holder_ttl } => {
-                if waiter.as_ref().is_some_and(Waiter::listen) {
+                if waiter.as_ref().is_some_and(Waiter::start_waiting) {
                     held.acquisition().subscribe();
                 }
                 Setback::Contended { holder_ttl }
@@ -78,8 +80,8 @@ pub(crate) async fn acquire(
                 Setback::Failed(error)
             }
         };
-        let listens = waiter.as_ref().is_some_and(Waiter::is_registered);
-        match call.next(&setback, listens) {
+        let is_registered = waiter.as_ref().is_some_and(Waiter::is_registered);
+        match call.next(&setback, is_registered) {
             Next::AtOnce => {}
             Next::At(instant) => {
                 if held.acquisition().is_spent() {
@@ -114,6 +116,7 @@ pub(crate) async fn adopt(
     detached: &DetachedLock,
     acquisition: Arc<dyn Acquisition>,
 ) -> Result<Guard, LockError> {
+    let held_until = env.now().saturating_add(detached.hold);
     let until = env.now().saturating_add(options.reply_timeout);
     acquisition.adopt(detached.fence);
     let mut repeats = Repeats { failures: 0, until };
@@ -132,7 +135,7 @@ pub(crate) async fn adopt(
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
         let env = Arc::clone(env);
-        Guard::new(cleanup, env, renewals, options, lease, deadline).await
+        Guard::new(cleanup, env, renewals, options, lease, deadline, held_until).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }
@@ -152,15 +155,13 @@ pub(crate) async fn replace(
     // Its watchdog must not find the lock gone.
     writer.end()?;
     let until = env.now().saturating_add(options.reply_timeout);
+    let held_until = env.now().saturating_add(writer.hold());
     let mut repeats = Repeats { failures: 0, until };
     let cleanup = Cleanup::new(acquisition, Arc::clone(env));
     let sent = loop {
         match cleanup.acquisition().acquire(lease, until).await {
             Attempt::Granted { sent } => break sent,
-            Attempt::Refused { .. } => {
-                writer.hand_over();
-                return Err(LockError::Lost(LossReason::Gone));
-            }
+            Attempt::Refused { .. } => return Err(LockError::Lost(LossReason::Gone)),
             Attempt::Failed(error) if error.is_unknown() && repeats.wait(&**env, options).await => {
             }
             Attempt::Failed(error) => {
@@ -173,7 +174,7 @@ pub(crate) async fn replace(
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
         let env = Arc::clone(env);
-        Guard::new(cleanup, env, renewals, options, lease, deadline).await
+        Guard::new(cleanup, env, renewals, options, lease, deadline, held_until).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }
@@ -266,13 +267,13 @@ impl<'a> Call<'a> {
         limit.min(self.end())
     }
 
-    fn next(&mut self, setback: &Setback, listens: bool) -> Next {
+    fn next(&mut self, setback: &Setback, is_registered: bool) -> Next {
         let now = self.env.now();
         let random = retry::draw(self.env.random());
         let pause = match setback {
             Setback::Contended { holder_ttl } => {
-                let pause = if listens {
-                    retry::listen(*holder_ttl, self.options.max_poll_interval, random)
+                let pause = if is_registered {
+                    retry::until_message(*holder_ttl, self.options.max_poll_interval, random)
                 } else {
                     retry::recheck(self.looks, *holder_ttl, self.options.polling(), random)
                 };

@@ -87,7 +87,10 @@ pub async fn lock_all<'a, K: Kind>(
         }
     }
     let failure = match failure {
-        None if all.is_valid() => return Ok(all),
+        None if all.is_valid() => {
+            all.each().for_each(Guard::start_hold);
+            return Ok(all);
+        }
         None => LockError::Lost(all.lost().await),
         Some(error) => error,
     };

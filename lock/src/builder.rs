@@ -163,7 +163,10 @@ impl<K> LockBuilder<K> {
     ///
     /// Use it for work that the first worker does once per interval, where the clocks of workers differ. The time counts from the
     /// moment before the request for the lock, and may be longer than the lease. If the holder loses the lease before its
-    /// release, the time ends with the lease.
+    /// release, the time ends with the lease. A process that [adopts](crate::Lock::adopt) the grant keeps the rest of the time.
+    ///
+    /// The time applies to grants that a caller got. A lock is free at once if the call was cancelled, if too few replicas confirmed the
+    /// lock, if the reply came too late, or if fewer than a quorum of nodes granted it.
     pub fn hold_at_least(mut self, hold_at_least: Duration) -> Self {
         self.options.hold_at_least = hold_at_least;
         self

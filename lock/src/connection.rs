@@ -30,7 +30,7 @@ pub(crate) struct Receivers {
 pub(crate) struct Connection {
     wire: Arc<dyn Wire>,
     receivers: Receivers,
-    hearing: Arc<Hearing>,
+    incoming: Arc<Incoming>,
     has_pushes: bool,
     /// A reply stayed out, or the connection ended.
     is_spoilt: AtomicBool,
@@ -40,8 +40,8 @@ pub(crate) struct Connection {
 }
 
 /// Whether a connection brings messages.
-struct Hearing {
-    hears: AtomicBool,
+struct Incoming {
+    brings_messages: AtomicBool,
     /// True if the node pushes changes of the keys that this connection reads.
     tracks: AtomicBool,
     /// Raised when the node may have forgotten the subscriptions of this connection.
@@ -60,22 +60,22 @@ impl Connection {
             pushes,
         } = dialled;
         let has_pushes = pushes.is_some();
-        let hearing = Arc::new(Hearing {
-            hears: AtomicBool::new(has_pushes),
+        let incoming = Arc::new(Incoming {
+            brings_messages: AtomicBool::new(has_pushes),
             tracks: AtomicBool::new(false),
             interruptions: Signal::default(),
         });
         let (open, closed) = oneshot::channel();
         if driver.is_some() || has_pushes {
-            let (hearing, receivers) = (Arc::clone(&hearing), receivers.clone());
+            let (incoming, receivers) = (Arc::clone(&incoming), receivers.clone());
             let task = async move {
                 tokio::select! {
                     biased;
                     () = drive(driver) => {}
-                    () = hear(pushes, &receivers, &hearing) => {}
+                    () = receive(pushes, &receivers, &incoming) => {}
                     _ = closed => {}
                 }
-                hearing.ends(&receivers);
+                incoming.ends(&receivers);
             };
             env.spawn(Box::pin(task))
                 .map_err(|error| NodeError::new(NodeErrorKind::Unreachable).with_source(error))?;
@@ -83,7 +83,7 @@ impl Connection {
         Ok(Arc::new(Self {
             wire,
             receivers: receivers.clone(),
-            hearing,
+            incoming,
             has_pushes,
             is_spoilt: AtomicBool::new(false),
             silent_since: Mutex::default(),
@@ -99,7 +99,7 @@ impl Connection {
     /// missed.
     pub(crate) fn spoil(&self) {
         self.is_spoilt.store(true, Ordering::Relaxed);
-        self.hearing.interrupt(&self.receivers);
+        self.incoming.interrupt(&self.receivers);
     }
 
     pub(crate) fn is_spoilt(&self) -> bool {
@@ -128,30 +128,30 @@ impl Connection {
     }
 
     /// Returns true if messages can arrive on this connection.
-    pub(crate) fn hears(&self) -> bool {
-        self.hearing.hears.load(Ordering::Acquire)
+    pub(crate) fn brings_messages(&self) -> bool {
+        self.incoming.brings_messages.load(Ordering::Acquire)
     }
 
     /// Returns true if messages arrived on this connection and do not any more: it has ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_pushes && !self.hears()
+        self.has_pushes && !self.brings_messages()
     }
 
     pub(crate) fn tracks(&self) -> bool {
-        self.hearing.tracks.load(Ordering::Acquire)
+        self.incoming.tracks.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_tracks(&self) {
-        self.hearing.tracks.store(true, Ordering::Release);
+        self.incoming.tracks.store(true, Ordering::Release);
     }
 
     /// Raised with each interruption.
     pub(crate) fn interruptions(&self) -> &Signal {
-        &self.hearing.interruptions
+        &self.incoming.interruptions
     }
 }
 
-impl Hearing {
+impl Incoming {
     /// What is missed from here on is not known.
     fn interrupt(&self, receivers: &Receivers) {
         self.tracks.store(false, Ordering::Release);
@@ -160,7 +160,7 @@ impl Hearing {
     }
 
     fn ends(&self, receivers: &Receivers) {
-        self.hears.store(false, Ordering::Release);
+        self.brings_messages.store(false, Ordering::Release);
         self.interrupt(receivers);
     }
 }
@@ -173,7 +173,7 @@ async fn drive(driver: Option<BoxFuture<'static, ()>>) {
 }
 
 /// Hands on what arrives. After the last of it the driver still has to move the replies.
-async fn hear(pushes: Option<Box<dyn Pushes>>, receivers: &Receivers, hearing: &Hearing) {
+async fn receive(pushes: Option<Box<dyn Pushes>>, receivers: &Receivers, incoming: &Incoming) {
     if let Some(mut pushes) = pushes {
         while let Some(push) = poll_fn(|cx| pushes.poll_next(cx)).await {
             match push {
@@ -181,10 +181,10 @@ async fn hear(pushes: Option<Box<dyn Pushes>>, receivers: &Receivers, hearing: &
                     receivers.waiters.message(&channel, &payload);
                 }
                 Push::Changed { keys } => receivers.tracking.changed(keys.as_deref()),
-                Push::Disconnected => hearing.interrupt(receivers),
+                Push::Disconnected => incoming.interrupt(receivers),
             }
         }
-        hearing.ends(receivers);
+        incoming.ends(receivers);
     }
     pending().await
 }

@@ -100,8 +100,9 @@ pub trait Connector: Send + Sync + 'static {
     }
 
     /// Returns true if a connection sends a request again by itself when its stream ends, without telling: the locks
-    /// then ask in a way that executing a request twice does no harm. Default: true for the
-    /// `ClusterConnection` of the `redis` crate, which is found out by the name of the type.
+    /// then ask in a way that executing a request twice does no harm. They also take it for a connection to a cluster, of which
+    /// a node knows only some of the subscribers. Default: true for the `ClusterConnection` of the `redis` crate, which is found out
+    /// by the name of the type.
     fn resends(&self) -> bool {
         std::any::type_name::<Self::Connection>().contains("ClusterConnection")
     }

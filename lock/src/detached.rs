@@ -20,6 +20,8 @@ pub struct DetachedLock {
     pub(crate) token: Token,
     pub(crate) fence: Option<FencingToken>,
     pub(crate) remaining: Duration,
+    /// The rest of its minimum hold.
+    pub(crate) hold: Duration,
 }
 
 impl DetachedLock {
@@ -49,7 +51,7 @@ impl DetachedLock {
     }
 }
 
-/// `token:fence:milliseconds:key`, the key in hexadecimal digits.
+/// `token:fence:milliseconds:key`, the key in hexadecimal digits; and `:milliseconds` if there is a rest of the minimum hold.
 impl fmt::Display for DetachedLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.token)?;
@@ -57,7 +59,13 @@ impl fmt::Display for DetachedLock {
             write!(f, "{fence}")?;
         }
         write!(f, ":{}:", self.remaining.as_millis())?;
-        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.key
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        match self.hold.as_micros().div_ceil(1_000) {
+            0 => Ok(()),
+            hold_ms => write!(f, ":{hold_ms}"),
+        }
     }
 }
 
@@ -80,6 +88,8 @@ impl FromStr for DetachedLock {
         let key = pairs
             .collect::<Option<Vec<u8>>>()
             .ok_or(DetachedLockError)?;
+        let hold = fields.next().map_or(Ok(0), str::parse);
+        let hold = hold.map_err(|_| DetachedLockError)?;
         if fields.next().is_some() {
             return Err(DetachedLockError);
         }
@@ -88,6 +98,7 @@ impl FromStr for DetachedLock {
             token,
             fence,
             remaining: Duration::from_millis(remaining),
+            hold: Duration::from_millis(hold),
         })
     }
 }
@@ -117,14 +128,21 @@ mod tests {
 
     #[test]
     fn a_detached_lock_survives_as_text() {
-        for fence in [None, Some(FencingToken::new(17))] {
+        for (fence, hold, fields) in [
+            (None, 0, 4),
+            (Some(FencingToken::new(17)), 0, 4),
+            (None, 7, 5),
+        ] {
             let detached = DetachedLock {
                 key: b"order:17\xff".to_vec(),
                 token: Token::new([7; 16]),
                 fence,
                 remaining: Duration::from_millis(29_998),
+                hold: Duration::from_millis(hold),
             };
-            assert_eq!(detached.to_string().parse(), Ok(detached));
+            let text = detached.to_string();
+            assert_eq!(text.split(':').count(), fields, "{text}");
+            assert_eq!(text.parse(), Ok(detached));
         }
     }
 
@@ -136,6 +154,7 @@ mod tests {
             token: Token::new([7; 16]),
             fence: Some(FencingToken::new(17)),
             remaining: Duration::from_millis(29_998),
+            hold: Duration::ZERO,
         };
         let json = serde_json::to_string(&detached)?;
         assert_eq!(json, format!("\"{detached}\""));
@@ -157,6 +176,8 @@ mod tests {
             format!("{token}:1:1:6"),
             format!("{token}:1:1:6g"),
             format!("{token}:1:1:6b:"),
+            format!("{token}:1:1:6b:x"),
+            format!("{token}:1:1:6b:1:"),
             format!("{}:1:1:6b", "A".repeat(32)),
             format!("{}:1:1:6b", "a".repeat(31)),
         ] {

@@ -26,6 +26,8 @@ pub(crate) struct Grant {
     pub(crate) lease: Lease,
     /// The moment before the lock was asked for.
     pub(crate) granted: Duration,
+    /// Until then the lock stays taken, also if it is released earlier.
+    pub(crate) held_until: Duration,
     state: Mutex<LeaseState>,
     /// The lease is not extended any more, because `max_hold` is reached.
     last_lease: AtomicBool,
@@ -36,13 +38,14 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// A grant with this lease, held until `deadline`. `at_end` is called at each end; the first one counts.
+    /// A grant with this lease, which the holder may rely on until `deadline`. `at_end` is called at each end; the first one counts.
     pub(crate) fn new(
         acquisition: Arc<dyn Acquisition>,
         env: Arc<dyn Environment>,
         options: &Options,
         lease: Lease,
         deadline: Duration,
+        held_until: Duration,
         at_end: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Arc<Self> {
         let span = tracing::debug_span!(target: "redouble_lock", "lock.hold", key = %acquisition.key().escape_ascii());
@@ -52,6 +55,7 @@ impl Grant {
             options: options.clone(),
             lease,
             granted: deadline.saturating_sub(lease.validity()),
+            held_until,
             state: Mutex::new(LeaseState::HeldUntil(deadline)),
             last_lease: AtomicBool::new(false),
             span,

@@ -33,6 +33,8 @@ use std::{fmt, future::pending, pin::pin, sync::Arc, time::Duration};
 pub struct Guard {
     grant: Arc<Grant>,
     cleanup: Cleanup,
+    /// Those of the manager that the lock is of.
+    renewals: Arc<Renewals>,
 }
 
 impl Guard {
@@ -44,14 +46,27 @@ impl Guard {
         options: &Options,
         lease: Lease,
         deadline: Duration,
+        held_until: Duration,
     ) -> Result<Self, LockError> {
         let place = options.watchdog.then(|| Arc::new(renewals.place()));
         let at_end = place
             .clone()
             .map(|place| -> Box<dyn Fn() + Send + Sync> { Box::new(move || place.leave()) });
         let acquisition = Arc::clone(cleanup.acquisition());
-        let grant = Grant::new(acquisition, env, options, lease, deadline, at_end);
-        let guard = Self { grant, cleanup };
+        let grant = Grant::new(
+            acquisition,
+            env,
+            options,
+            lease,
+            deadline,
+            held_until,
+            at_end,
+        );
+        let guard = Self {
+            grant,
+            cleanup,
+            renewals: Arc::clone(renewals),
+        };
         let grant = &guard.grant;
         let first = lease.renew_at(deadline);
         let renewed = place.is_none_or(|place| place.take(grant, first).is_ok());
@@ -62,6 +77,16 @@ impl Guard {
             return Err(LockError::NoRuntime);
         }
         Ok(guard)
+    }
+
+    /// Returns true if these are the watchdogs of the manager that the lock is of.
+    pub(crate) fn is_renewed_by(&self, renewals: &Arc<Renewals>) -> bool {
+        Arc::ptr_eq(&self.renewals, renewals)
+    }
+
+    /// Starts the minimum hold: the caller gets this guard. Until then a release frees the lock at once.
+    pub(crate) fn start_hold(&self) {
+        self.grant.acquisition.hold_until(self.grant.held_until);
     }
 
     /// Returns true if the lock is held at this moment, as far as the holder can know. Once false,
@@ -167,9 +192,15 @@ impl Guard {
             token: *self.token(),
             fence: self.fence(),
             remaining,
+            hold: self.hold(),
         };
         self.hand_over();
         Ok(detached)
+    }
+
+    /// Returns for how long the lock stays taken from now on, also if it is released.
+    pub(crate) fn hold(&self) -> Duration {
+        self.grant.held_until.saturating_sub(self.grant.env.now())
     }
 
     /// Ends the grant, and with it the watchdog, unless it is lost already. The lock still stands.

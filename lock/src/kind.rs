@@ -64,7 +64,7 @@ impl Asked<'_> {
             0 => acquisition,
             _ => acquisition.on_its_own_connection(),
         };
-        Arc::new(acquisition.holding_at_least(options.hold_at_least))
+        Arc::new(acquisition)
     }
 }
 

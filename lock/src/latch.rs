@@ -13,8 +13,13 @@ use crate::{
 };
 use std::{fmt, sync::LazyLock, time::Duration};
 
-static SET: LazyLock<Script> = script!("latch/set.lua");
-static COUNT_DOWN: LazyLock<Script> = script!("now.lua", "wake.lua", "latch/count_down.lua");
+static SET: LazyLock<Script> = script!("now.lua", "wake.lua", "latch/open.lua", "latch/set.lua");
+static COUNT_DOWN: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "latch/open.lua",
+    "latch/count_down.lua"
+);
 static LOOK: LazyLock<Script> = script!("now.lua", "ask.lua", "latch/look.lua");
 
 /// The reply of the script if the count was zero before.
@@ -183,7 +188,7 @@ impl CountDownLatch {
             let error = match self.ask(name).await {
                 Ok(Some(reply)) if integer(&reply)? == 0 => return Ok(()),
                 Ok(_) => {
-                    if waiter.listen() {
+                    if waiter.start_waiting() {
                         node.subscription.subscribe(self.counter.reply_timeout);
                     }
                     None
@@ -198,7 +203,7 @@ impl CountDownLatch {
             }
             let random = retry::draw(env.random());
             let pause = match waiter.is_registered() {
-                true => retry::listen(None, None, random),
+                true => retry::until_message(None, None, random),
                 false => retry::back_off(look, POLL, random),
             };
             let next = now.saturating_add(pause).min(end);

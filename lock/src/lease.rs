@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `sent` is read *before* the request leaves: Redis starts the TTL later than that, so its key
-//! outlives what the holder believes by whatever the request took. `drift` covers clocks that run at
+//! outlives the deadline of the holder by whatever the request took. `drift` covers clocks that run at
 //! different rates, `safety_margin` what does not grow with the lease (timer granularity, a replica whose
 //! clock leads). The time of the reply plays no part, except that it must be before the deadline.
 
@@ -90,7 +90,7 @@ impl Lease {
     }
 }
 
-/// What the holder of a grant believes. Its end is final: nothing makes it valid again.
+/// The state of a lease, as far as its holder knows. Its end is final: nothing makes the lease valid again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseState {
     /// The lock is held until this instant, unless that is moved on before it comes.
@@ -102,7 +102,7 @@ pub(crate) enum LeaseState {
 }
 
 impl LeaseState {
-    /// What is believed at `now`: a deadline that was reached ends the lease for its holder.
+    /// The state at `now`: a deadline that was reached ends the lease for its holder.
     pub(crate) fn at(&mut self, now: Duration) -> Self {
         if matches!(self, Self::HeldUntil(deadline) if *deadline <= now) {
             *self = Self::Lost(LossReason::Expired);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn belief_ends_at_its_deadline_for_good() {
+    fn a_lease_ends_at_its_deadline_for_good() {
         let mut state = LeaseState::HeldUntil(ms(100));
         assert_eq!(state.at(ms(99)), LeaseState::HeldUntil(ms(100)));
         assert_eq!(state.extend(ms(99), ms(50)), LeaseState::HeldUntil(ms(100)));

@@ -1,6 +1,12 @@
 //! Distributed locks on Redis. Each kind states what it guarantees, and tests show it under faults of the network, the servers and
 //! the clients.
 //!
+//! * One server is enough, and duplicate work is only a waste: [`Mutex`].
+//! * Duplicate work does damage: a lock that is [`fenced`](LockBuilder::fenced), and a resource that follows the rule of [`FencingToken`].
+//! * The lock must survive the failure of a server: [`Redlock`] on five independent servers.
+//! * No waiter may starve: [`FairMutex`].
+//! * Many clients may enter: [`Semaphore`] or [`RwLock`]. Only the first N clients may enter: [`Admission`], which is no lock.
+//!
 //! ```no_run
 //! use redouble_lock::{LockError, LockManager, Release};
 //! use std::time::Duration;
@@ -24,13 +30,7 @@
 //! # }
 //! ```
 //!
-//! # Which lock
-//!
-//! * One server is enough, and duplicate work is only a waste: [`Mutex`].
-//! * Duplicate work does damage: a lock that is [`fenced`](LockBuilder::fenced), and a resource that follows the rule of [`FencingToken`].
-//! * The lock must survive the failure of a server: [`Redlock`] on five independent servers.
-//! * No waiter may starve: [`FairMutex`].
-//! * Many clients may enter: [`Semaphore`] or [`RwLock`]. Only the first N clients may enter: [`Admission`], which is no lock.
+//! # Kinds
 //!
 //! | kind | holders | round trips | nodes |
 //! |---|---|---|---|
@@ -40,7 +40,7 @@
 //! | [`RwLock`] | one writer, or any number of readers | 1 + 1 | 1 |
 //! | [`Semaphore`] | guards of a limited number of permits | 1 + 1 | 1 |
 //! | [`MultiKeyMutex`] | one guard of each of several keys, all or none | 1 + 1 | 1 |
-//! | [`lock_all`] | one guard of each of several locks, of any kind and on any node | 1 + 1 for each | any |
+//! | [`lock_all`] | one guard of each of several locks of one kind, on any nodes | 1 + 1 for each | any |
 //! | [`RedlockMutex`] | one guard, granted by a majority of independent nodes | 1 + 1, to all nodes at once | N |
 //! | [`Admission`], [`Stock`] | not locks: they admit the first N clients, or hand out N items | 1 | 1 |
 //! | [`CountDownLatch`] | not a lock: clients wait until N tasks are done | 1 | 1 |
@@ -106,12 +106,16 @@
 //! # Waiting
 //!
 //! A release wakes one waiter in all processes, or as many as can enter: waiting readers, or waiters for the free permits. So its cost does
-//! not grow with the number of waiters. The message comes over the same connection if that speaks RESP3, else over a second one
+//! not grow with the number of waiters. A node keeps the names of up to 1000 waiters of a lock; the others ask again at least once a
+//! second. A [`FairMutex`] keeps the places of all its waiters. The message comes over the same connection if that speaks RESP3, else over a second one
 //! ([`from_client`](LockManager::from_client) opens it, [`with_subscriber`](LockManager::with_subscriber) takes yours).
 //! If a message is lost, a woken process crashes, or another program frees the key without a message, a waiter notices the free lock
 //! after at most [`max_poll_interval`](LockBuilder::max_poll_interval). Waiters of a [`RedlockMutex`] get no message and ask again after pauses:
 //! a release would publish on each node at another time, and a waiter that asks after the first message would find the other nodes still
 //! locked.
+//!
+//! A lock that stays taken after its release ([`hold_at_least`](LockBuilder::hold_at_least)) tells its first waiter when that time ends. A
+//! semaphore and the readers of a [`RwLock`] do not: other holders may stay for longer.
 //!
 //! The builder sets how long a call waits, the pauses of a waiter that no message wakes, and the pauses after failed requests:
 //!

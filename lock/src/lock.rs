@@ -70,7 +70,7 @@ impl<K: Kind> Lock<K> {
     /// Without a runtime for that (see [`Guard`](crate::Guard)), or if the connection dies first, the key may
     /// stand until its lease is over.
     pub async fn try_lock(&self) -> Result<K::Guard, LockError> {
-        self.acquire(Wait::Not).await
+        self.take(Wait::Not).await
     }
 
     /// Takes the lock, and waits for as long as other clients hold it, or as the builder's
@@ -86,7 +86,7 @@ impl<K: Kind> Lock<K> {
     ///
     /// As [`try_lock`](Self::try_lock). A waiter of a fair lock loses its place in the queue.
     pub async fn lock(&self) -> Result<K::Guard, LockError> {
-        self.acquire(self.options.wait()).await
+        self.take(self.options.wait()).await
     }
 
     /// Takes the lock, and waits at most for `wait`. Returns at the latest one reply timeout after
@@ -118,7 +118,7 @@ impl<K: Kind> Lock<K> {
     /// # }
     /// ```
     pub async fn lock_timeout(&self, wait: Duration) -> Result<K::Guard, LockError> {
-        self.acquire(Wait::AtMost(wait)).await
+        self.take(Wait::AtMost(wait)).await
     }
 
     /// Goes on with a grant that another process has [detached](crate::Guard::detach). One round trip extends the lease. From
@@ -168,9 +168,18 @@ impl<K: Kind> Lock<K> {
             acquisition,
         )
         .await?;
+        guard.start_hold();
         Ok(guard.into())
     }
 
+    /// Acquires the lock for the caller of the user.
+    async fn take(&self, wait: Wait) -> Result<K::Guard, LockError> {
+        let guard = self.acquire(wait).await?;
+        guard.as_ref().start_hold();
+        Ok(guard)
+    }
+
+    /// Acquires the lock. The minimum hold starts when the caller gets the guard; see [`Guard::start_hold`].
     pub(crate) async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
         let acquisition = |token| self.kind.acquisition(self.asked(token));
         let span = tracing::debug_span!(target: "redouble_lock", "lock.wait", key = %self.key.escape_ascii());
@@ -211,7 +220,10 @@ impl<K: Kind> Lock<K> {
         acquisition: Arc<dyn Acquisition>,
     ) -> Result<Guard, LockError> {
         let (env, renewals) = (self.core.node.env(), &self.core.renewals);
-        acquire::replace(env, renewals, &self.options, self.lease, guard, acquisition).await
+        let guard =
+            acquire::replace(env, renewals, &self.options, self.lease, guard, acquisition).await?;
+        guard.start_hold();
+        Ok(guard)
     }
 
     /// The manager that the lock is of.
@@ -221,6 +233,11 @@ impl<K: Kind> Lock<K> {
 
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// Returns true if `guard` is of this key and of the same manager.
+    pub(crate) fn is_lock_of(&self, guard: &Guard) -> bool {
+        guard.is_renewed_by(&self.core.renewals) && *guard.key() == *self.key
     }
 
     /// Returns true if both are the same lock of the same manager.

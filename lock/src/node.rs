@@ -35,7 +35,7 @@ impl Node {
         env: Arc<dyn Environment>,
         connect_timeout: Duration,
     ) -> Self {
-        let waiters = Arc::new(Waiters::new(env.random()));
+        let waiters = Arc::new(Waiters::new(env.random(), endpoint.resends()));
         let tracking = Arc::new(Tracking::default());
         let receivers = Receivers {
             waiters: Arc::clone(&waiters),

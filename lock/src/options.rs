@@ -72,13 +72,17 @@ impl Options {
     /// timeouts, since the request may be repeated once. The lease plays no part: the waiter sleeps while another
     /// holder's lease runs.
     pub(crate) fn patience(&self) -> Duration {
-        let look = retry::longest_pause(self.max_poll_interval).max(self.polling().longest);
         let retry = self.retrying().longest;
-        let pause = match retry > Pauses::RETRY.longest {
-            true => retry,
-            false => look,
-        };
-        pause.saturating_add(self.reply_timeout * 2)
+        match retry > Pauses::RETRY.longest {
+            true => retry.saturating_add(self.reply_timeout * 2),
+            false => self.look_patience(),
+        }
+    }
+
+    /// The same for a waiter whose requests do not fail: at most a second and two reply timeouts.
+    pub(crate) fn look_patience(&self) -> Duration {
+        let look = retry::longest_pause(self.max_poll_interval).max(self.polling().longest);
+        look.saturating_add(self.reply_timeout * 2)
     }
 
     /// How long a call waits that does not say so itself.

@@ -175,7 +175,10 @@ impl<K: Kind> Owner<K> {
             };
             return match outcome {
                 Ok(guard) => match shared.settle_on(guard) {
-                    Ok(grant) => Ok(ReentrantGuard { grant }),
+                    Ok(grant) => {
+                        (*grant).as_ref().start_hold();
+                        Ok(ReentrantGuard { grant })
+                    }
                     Err(surplus) => {
                         let _ = surplus.into().release().await;
                         continue;

@@ -63,7 +63,7 @@ pub(crate) fn recheck(
 }
 
 /// The pause of a waiter that a message wakes, in case the message is lost.
-pub(crate) fn listen(
+pub(crate) fn until_message(
     holder_ttl: Option<Duration>,
     max_poll_interval: Option<Duration>,
     random: u64,
@@ -141,7 +141,7 @@ mod tests {
         for random in [0, 7, u64::MAX] {
             for pause in [
                 recheck(30, Some(ttl), Pauses::of_a_poll(UP_TO), random),
-                listen(Some(ttl), None, random),
+                until_message(Some(ttl), None, random),
             ] {
                 assert!(pause > ttl && pause <= ttl + Duration::from_millis(6));
             }
@@ -153,9 +153,9 @@ mod tests {
         let none = Some(Duration::ZERO);
         let poll = |max_poll_interval| Pauses::of_a_poll(max_poll_interval);
         assert!(recheck(3, none, poll(none), 0) >= Duration::from_millis(1));
-        assert!(listen(none, none, 0) >= Duration::from_millis(1));
+        assert!(until_message(none, none, 0) >= Duration::from_millis(1));
         assert!(recheck(99, None, poll(Some(Duration::MAX)), u64::MAX) <= LONGEST_RECHECK);
-        assert!(listen(None, Some(Duration::MAX), u64::MAX) <= LONGEST_RECHECK);
+        assert!(until_message(None, Some(Duration::MAX), u64::MAX) <= LONGEST_RECHECK);
         assert!(back_off(99, Duration::MAX, u64::MAX) <= Pauses::RETRY.longest);
     }
 }

@@ -13,7 +13,9 @@
 //!   finds the name gone and wakes the next waiter, whether the message has arrived or not.
 //!
 //! A waiter registers its name only while messages are known to arrive. Messages may have been missed before a subscription was
-//! confirmed. So after each confirmation every waiter asks again, and registers its name again.
+//! confirmed. So after each confirmation every waiter asks again, and registers its name again. While no messages arrive, the next
+//! request of a waiter removes the name that an earlier one registered, whether it is granted or not: a release must not wake the holder
+//! of the lock instead of a waiter.
 //!
 //! This does not cover messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
 //! future no task polls. So every waiter also asks from time to time, and registers its name again.
@@ -31,12 +33,15 @@ use tokio::sync::Notify;
 /// Length of the name of a process, in bytes.
 const PROCESS_LEN: usize = 16;
 
+/// First character of the name of a process that is connected to a cluster. All others are hexadecimal digits.
+const IN_CLUSTER: u8 = b'C';
+
 /// The beginning of the names of all channels; the name of the process follows.
 const CHANNEL: &[u8] = b"redouble-lock:";
 
 /// All calls of one process that wait for locks of one node.
 pub(crate) struct Waiters {
-    /// Hexadecimal digits that no other client has.
+    /// A name that no other client has.
     process: [u8; PROCESS_LEN],
     state: Mutex<State>,
     /// Notified when the last waiter leaves that wants messages.
@@ -53,7 +58,7 @@ struct State {
     /// Messages arrive, as far as is known.
     is_confirmed: bool,
     /// How many waiters want messages.
-    listening: usize,
+    waiting: usize,
     /// How many waiters have wanted messages so far.
     arrivals: u64,
 }
@@ -61,7 +66,7 @@ struct State {
 #[derive(Default)]
 struct Entry {
     /// It was refused once, and wants messages.
-    listens: bool,
+    wants_messages: bool,
     /// Its latest request registered its name at the node.
     registered: bool,
     /// A message came, or may have been missed, since it sent its latest request.
@@ -70,10 +75,14 @@ struct Entry {
 }
 
 impl Waiters {
-    /// A registry whose channel is named after these random bytes.
-    pub(crate) fn new(random: [u8; 16]) -> Self {
+    /// A registry whose channel is named after these random bytes. In a cluster the name tells the scripts that a node counts only
+    /// some of the connections that receive a message.
+    pub(crate) fn new(random: [u8; 16], in_cluster: bool) -> Self {
         let mut process = [0; PROCESS_LEN];
         process.copy_from_slice(&Token::new(random).as_bytes()[..PROCESS_LEN]);
+        if in_cluster {
+            process[0] = IN_CLUSTER;
+        }
         Self {
             process,
             state: Mutex::default(),
@@ -127,7 +136,7 @@ impl Waiters {
         state.is_confirmed = true;
         for entry in state.entries.values_mut() {
             entry.registered = false;
-            if entry.listens {
+            if entry.wants_messages {
                 entry.wake();
             }
         }
@@ -192,7 +201,7 @@ impl Waiters {
 
 impl State {
     fn is_deserted(&self) -> bool {
-        self.listening == 0
+        self.waiting == 0
     }
 
     fn interrupt(&mut self) {
@@ -224,17 +233,17 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Notes that the call was refused and wants messages from now on. Returns true if no task subscribes yet: the caller must then
     /// start one.
-    pub(crate) fn listen(&self) -> bool {
+    pub(crate) fn start_waiting(&self) -> bool {
         let mut state = self.waiters.lock();
         let state = &mut *state;
         let Some(entry) = state.entries.get_mut(&self.id) else {
             return false;
         };
-        if std::mem::replace(&mut entry.listens, true) {
+        if std::mem::replace(&mut entry.wants_messages, true) {
             return false;
         }
         state.arrivals += 1;
-        state.listening += 1;
+        state.waiting += 1;
         if state.is_confirmed && !entry.registered {
             // The subscription was confirmed during its first request.
             entry.wake();
@@ -276,9 +285,9 @@ impl Drop for Waiter {
         if state
             .entries
             .remove(&self.id)
-            .is_some_and(|entry| entry.listens)
+            .is_some_and(|entry| entry.wants_messages)
         {
-            state.listening -= 1;
+            state.waiting -= 1;
             if state.is_deserted() {
                 self.waiters.deserted.notify_one();
             }
@@ -291,7 +300,7 @@ mod tests {
     use super::*;
 
     fn waiters() -> Arc<Waiters> {
-        Arc::new(Waiters::new([7; 16]))
+        Arc::new(Waiters::new([7; 16], false))
     }
 
     fn token(name: u8) -> [u8; Token::LEN] {
@@ -302,7 +311,7 @@ mod tests {
     fn join(waiters: &Arc<Waiters>, name: u8) -> Waiter {
         let waiter = waiters.join(token(name));
         waiter.asks();
-        waiter.listen();
+        waiter.start_waiting();
         waiter
     }
 
@@ -320,6 +329,8 @@ mod tests {
         let waiters = waiters();
         assert_eq!(waiters.channel(), b"redouble-lock:0707070707070707");
         assert_eq!(waiters.name(b"token", b"2"), b"0707070707070707token2");
+        let in_cluster = Waiters::new([7; 16], true);
+        assert_eq!(in_cluster.channel(), b"redouble-lock:C707070707070707");
     }
 
     #[test]
@@ -369,11 +380,11 @@ mod tests {
         waiter.asks();
         waiters.confirm();
         assert!(!is_woken(&waiter), "it may be granted");
-        waiter.listen();
+        waiter.start_waiting();
         assert!(is_woken(&waiter));
         let registered = waiters.join(token(b'b'));
         registered.asks();
-        registered.listen();
+        registered.start_waiting();
         assert!(!is_woken(&registered));
     }
 
@@ -382,7 +393,7 @@ mod tests {
         let waiters = waiters();
         let (first, second) = (waiters.join(token(b'a')), waiters.join(token(b'b')));
         assert!(waiters.lock().is_deserted());
-        assert!(first.listen() && !first.listen() && !second.listen());
+        assert!(first.start_waiting() && !first.start_waiting() && !second.start_waiting());
         waiters.confirm();
         drop(first);
         assert!(!waiters.interrupt_if_deserted(2) && !waiters.close_if_deserted());
@@ -394,7 +405,7 @@ mod tests {
         assert!(waiters.lock().is_confirmed);
         assert!(waiters.interrupt_if_deserted(2) && !waiters.lock().is_confirmed);
         assert!(waiters.close_if_deserted());
-        assert!(waiters.join(token(b'c')).listen(), "a new task");
+        assert!(waiters.join(token(b'c')).start_waiting(), "a new task");
     }
 
     #[test]

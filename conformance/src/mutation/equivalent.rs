@@ -51,8 +51,14 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "if redis.call('GET', KEYS[i]) ~= ARGV[1] or redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then",
-        "`<=` for `<`",
+        "if redis.call('GET', KEYS[i]) ~= ARGV[1] or redis.call('PTTL', KEYS[i]) <= tonumber(ARGV[2]) then",
+        "`<` for `<=`",
+        SAME_END,
+    ),
+    same(
+        "",
+        "if redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then",
+        "`<` for `<=`",
         SAME_END,
     ),
     same(
@@ -181,7 +187,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "local heard = redis.pcall('PUBLISH', 'redouble-lock:' .. string.sub(name, 1, 16), string.sub(name, 17, 48))",
+        "return publish(string.sub(name, 1, 16), string.sub(name, 17, 48))",
         "`49` for `48`",
         WHOLE_TOKENS,
     ),
@@ -192,6 +198,32 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         ENDS_WITH_TOKEN,
     ),
     same("", "for _ = 1, 8 do", "`2` for `1`", ASKS_BY_ITSELF),
+    same("", FULL, "`or` for `and`", BOUND),
+    same("", FULL, "`<=` for `>`", BOUND),
+    same("", FULL, "`>=` for `>`", BOUND),
+    same("", FULL, "`1001` for `1000`", BOUND),
+    same("", FULL, "`2` for `1`", BOUND),
+    same("", FULL, "`~=` for `==`", BOUND),
+    same(
+        "",
+        FULL,
+        "`false` for `added == 1 and redis.call('ZCARD', waiters) > 1000`",
+        BOUND,
+    ),
+    same(
+        "",
+        FULL,
+        "`true` for `added == 1 and redis.call('ZCARD', waiters) > 1000`",
+        BOUND,
+    ),
+    same(
+        "",
+        "redis.call('ZREMRANGEBYRANK', waiters, 1000, -1)",
+        "`1001` for `1000`",
+        BOUND,
+    ),
+    same("", "for _ = 1, 10 do", "`2` for `1`", BOUND),
+    same("", "for _ = 1, 10 do", "`11` for `10`", BOUND),
     same("", "for _ = 1, 8 do", "`9` for `8`", ASKS_BY_ITSELF),
     same(
         "",
@@ -206,6 +238,8 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     same("", AT_LEAST, "`2` for `1`", RESERVED),
 ];
 
+/// The line that bounds the number of waiters.
+const FULL: &str = "if added == 1 and redis.call('ZCARD', waiters) > 1000 then";
 /// The line that reserves a lock for a waiter.
 const AT_LEAST: &str = "redis.call('SET', lock, '?' .. token, 'PX', math.max(1, ms))";
 /// The line that decides for how long.
@@ -221,7 +255,10 @@ const A_MS: &str = "it differs only for a lock that stays held for one more mill
 const IN_VAIN: &str = "a waiter gets one more wake-up, and tries in vain";
 const BY_EFFECTS: &str = "since Redis 5 the server replicates the effects of a script unless the script asks for something else, \
                           and Redis 7 supports nothing else: the call changes nothing";
-const SAME_END: &str = "a key with the same time to live keeps its expiry";
+const SAME_END: &str = "a key with the same time to live keeps its expiry; only WAIT tells whether it was written, and the tests of \
+                        redouble-lock check that";
+const BOUND: &str =
+    "no scenario has as many waiters; the tests of redouble-lock check the exact number";
 const ENDS_NOW: &str = "PEXPIRE with 0 removes the key as DEL does";
 
 const LONG_AGO: &str = "the other number is a time since 1970 and greater than both";

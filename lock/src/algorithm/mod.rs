@@ -59,6 +59,10 @@ pub(crate) trait Acquisition: Send + Sync + 'static {
     /// Takes over a grant of another process. Sends nothing; the caller extends the lease next.
     fn adopt(&self, fence: Option<FencingToken>);
 
+    /// Notes that a caller has the grant: a release leaves the lock taken until this instant. A grant that no caller has is
+    /// released at once.
+    fn hold_until(&self, until: Duration);
+
     /// Leaves the grant to another process: from here nothing more is sent for it.
     fn let_go(&self) {}
 

@@ -280,7 +280,7 @@ impl Shared {
         }
     }
 
-    /// Lets the slower nodes hear of an extension as well, unless the lock is given back.
+    /// Sends an extension to the slower nodes as well, unless the lock is given back.
     fn finish(self: &Arc<Self>, mut asked: Asked<Answer>) {
         if asked.is_empty() {
             return;
@@ -294,7 +294,7 @@ impl Shared {
                 () = finished => {}
             }
         };
-        // Without a runtime they have heard of it or not.
+        // Without a runtime they have it or not.
         let _ = self.env.spawn(Box::pin(task));
     }
 
@@ -413,6 +413,13 @@ impl Acquisition for Redlock {
     fn adopt(&self, fence: Option<FencingToken>) {
         self.shared.nodes.iter().for_each(|node| node.adopt(None));
         self.shared.state().fence = fence;
+    }
+
+    fn hold_until(&self, until: Duration) {
+        self.shared
+            .nodes
+            .iter()
+            .for_each(|node| node.hold_until(until));
     }
 
     fn let_go(&self) {

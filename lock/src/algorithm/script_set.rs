@@ -5,8 +5,8 @@ use crate::{node::Call, script::Script, token::Token};
 /// What an algorithm asks of a node.
 ///
 /// All scripts get the same keys and `ARGV[1]` = the token. `ARGV[2]` is the lease in ms, or for a
-/// release the time in ms for which the lock shall stay taken. `ARGV[3]` is the name under which the caller waits, empty if it
-/// does not; `ARGV[4]` for how many ms a waiter counts as alive. Then follow `args`.
+/// release the time in ms for which the lock shall stay taken. `ARGV[3]` is the name under which the caller waits or waited, empty if it
+/// never did; `ARGV[4]` for how many ms the waiter counts as alive, 0 if it does not wait for a message. Then follow `args`.
 pub(crate) struct ScriptSet {
     /// The first one is the name of the lock. In a cluster all of them are in one slot.
     pub(crate) keys: Vec<Vec<u8>>,

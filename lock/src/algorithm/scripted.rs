@@ -37,7 +37,6 @@ pub(crate) struct Scripted {
     scripts: Arc<ScriptSet>,
     token: Token,
     reply_timeout: Duration,
-    hold_at_least: Duration,
     /// For how long a waiter counts as alive after it has asked, in ms.
     patience_ms: Vec<u8>,
     /// The connection to acquire and to wait for replicas on, if that is asked for.
@@ -45,6 +44,17 @@ pub(crate) struct Scripted {
     /// Made before the first request, so that no change is missed.
     tracked_keys: Option<TrackedKeys>,
     traces: Mutex<Traces>,
+}
+
+/// What a request does with the name of this acquisition among the waiters of the lock.
+#[derive(Clone, Copy)]
+enum Registration {
+    /// The name is not there, and the request leaves none.
+    None,
+    /// If the request is refused, the name is there afterwards.
+    Begins,
+    /// The name may be there. It is not afterwards: no message would reach this acquisition.
+    Ends,
 }
 
 /// What this acquisition may have left behind.
@@ -65,8 +75,10 @@ struct Traces {
     unsettled: Vec<Arc<Connection>>,
     longest_lease: Duration,
     fence: Option<FencingToken>,
-    /// The connection that the grant came over, and the moment before it was asked for.
-    grant: Option<(Arc<Connection>, Duration)>,
+    /// The connection that the grant came over.
+    grant: Option<Arc<Connection>>,
+    /// A release leaves the lock taken until then. It is zero until a caller has the grant.
+    held_until: Duration,
 }
 
 impl Scripted {
@@ -86,17 +98,8 @@ impl Scripted {
             reply_timeout,
             tracked_keys,
             own: None,
-            hold_at_least: Duration::ZERO,
             patience_ms: number(0),
             traces: Mutex::default(),
-        }
-    }
-
-    /// Lets a release leave the lock taken until so much time has passed since the grant.
-    pub(crate) fn holding_at_least(self, hold_at_least: Duration) -> Self {
-        Self {
-            hold_at_least,
-            ..self
         }
     }
 
@@ -129,12 +132,8 @@ impl Scripted {
 
     /// For how long a release that is sent now leaves the lock taken, in ms: one that is sent again as well.
     fn rest_ms(&self) -> u64 {
-        let traces = self.traces();
-        let Some((_, sent)) = traces.grant.as_ref() else {
-            return 0;
-        };
-        let end = sent.saturating_add(self.hold_at_least);
-        let rest = end.saturating_sub(self.node.env().now());
+        let held_until = self.traces().held_until;
+        let rest = held_until.saturating_sub(self.node.env().now());
         u64::try_from(rest.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
     }
 
@@ -148,8 +147,12 @@ impl Scripted {
         until: Duration,
     ) -> Result<bool, NodeError> {
         let rest_ms = self.rest_ms().to_string();
-        let name = self.name(self.traces().named);
-        let call = self.call(&rest_ms, &name);
+        let registration = match self.traces().named {
+            true => Registration::Ends,
+            false => Registration::None,
+        };
+        let name = self.name(registration);
+        let call = self.call(&rest_ms, &name, registration);
         let reply = run_once(self.link(), connection, self.scripts.release, call, until).await?;
         let removed = flag(reply)?;
         let mut traces = self.traces();
@@ -166,7 +169,8 @@ impl Scripted {
         until: Duration,
     ) -> Result<bool, NodeError> {
         let connection = self.link().connection(until).await?;
-        flag(self.run(&connection, script, number, false, until).await?)
+        let none = Registration::None;
+        flag(self.run(&connection, script, number, none, until).await?)
     }
 
     async fn run(
@@ -174,23 +178,23 @@ impl Scripted {
         connection: &Arc<Connection>,
         script: &Script,
         number: u64,
-        named: bool,
+        registration: Registration,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         let number = number.to_string();
-        let name = self.name(named);
-        let call = self.call(&number, &name);
+        let name = self.name(registration);
+        let call = self.call(&number, &name, registration);
         self.link().run(connection, script, call, until).await
     }
 
-    /// The name under which this acquisition waits; empty if it does not.
-    fn name(&self, named: bool) -> Vec<u8> {
-        match named {
-            true => self
+    /// The name under which this acquisition waits; empty if it never did.
+    fn name(&self, registration: Registration) -> Vec<u8> {
+        match registration {
+            Registration::None => Vec::new(),
+            Registration::Begins | Registration::Ends => self
                 .node
                 .waiters
                 .name(self.token.as_bytes(), &self.scripts.adds),
-            false => Vec::new(),
         }
     }
 
@@ -198,9 +202,13 @@ impl Scripted {
         &'a self,
         number: &'a str,
         name: &'a [u8],
+        registration: Registration,
     ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
-        let scripts = &*self.scripts;
-        scripts.call(&self.token, number, name, &self.patience_ms)
+        let patience_ms = match registration {
+            Registration::Begins => &self.patience_ms,
+            Registration::None | Registration::Ends => &b"0"[..],
+        };
+        self.scripts.call(&self.token, number, name, patience_ms)
     }
 
     /// The limit for one request among several.
@@ -247,7 +255,15 @@ impl Acquisition for Scripted {
             let scripts = &*self.scripts;
             // Known before it is sent: a failed request may leave keys to remove.
             let named = scripts.queues || self.node.waiters.registers(*self.token.digits());
-            let repeated = self.traces().asked;
+            let (repeated, registration) = {
+                let traces = self.traces();
+                let registration = match named {
+                    true => Registration::Begins,
+                    false if traces.named => Registration::Ends,
+                    false => Registration::None,
+                };
+                (traces.asked, registration)
+            };
             let sent = self.node.env().now();
             let request = async {
                 let plain =
@@ -255,7 +271,7 @@ impl Acquisition for Scripted {
                 if !plain {
                     let ttl_ms = lease.ttl_ms();
                     return self
-                        .run(&connection, scripts.acquire, ttl_ms, named, until)
+                        .run(&connection, scripts.acquire, ttl_ms, registration, until)
                         .await;
                 }
                 let ttl_ms = lease.ttl_ms().to_string();
@@ -292,7 +308,7 @@ impl Acquisition for Scripted {
                 match attempt {
                     Attempt::Granted { .. } => {
                         (traces.stands, traces.waits) = (true, false);
-                        traces.grant = Some((Arc::clone(&connection), sent));
+                        traces.grant = Some(Arc::clone(&connection));
                     }
                     Attempt::Refused { .. } => traces.waits |= named,
                     Attempt::Failed(_) => {}
@@ -317,7 +333,8 @@ impl Acquisition for Scripted {
             }
             let (extend, ttl_ms) = (self.scripts.extend, lease.ttl_ms());
             let sent = self.node.env().now();
-            let extended = flag(self.run(&connection, extend, ttl_ms, false, until).await?)?;
+            let none = Registration::None;
+            let extended = flag(self.run(&connection, extend, ttl_ms, none, until).await?)?;
             // It proves no acquire to be over: it may have been sent before that.
             self.traces().stands &= extended;
             Ok(extended.then_some(sent))
@@ -376,6 +393,10 @@ impl Acquisition for Scripted {
         (traces.asked, traces.stands, traces.fence) = (true, true, fence);
     }
 
+    fn hold_until(&self, until: Duration) {
+        self.traces().held_until = until;
+    }
+
     fn let_go(&self) {
         self.traces().closed = true;
     }
@@ -383,7 +404,7 @@ impl Acquisition for Scripted {
     fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
         Box::pin(async move {
             // On the connection of the grant: WAIT is about what that one has written.
-            let Some((connection, _)) = self.traces().grant.clone() else {
+            let Some(connection) = self.traces().grant.clone() else {
                 return Err(NodeError::new(NodeErrorKind::Client));
             };
             let left = self.limit(until).saturating_sub(self.node.env().now());
@@ -391,8 +412,11 @@ impl Acquisition for Scripted {
             let patience = (left / 4 * 3).as_millis().max(1);
             let command = Command::new("WAIT").arg(replicas.to_string());
             let command = command.arg(patience.to_string());
+            let blocked = self.own.as_ref().and_then(OwnConnection::take);
             let reply = self.link().call(&connection, command, until).await;
-            self.own.iter().for_each(OwnConnection::give_back);
+            if let (Some(own), Some(free)) = (&self.own, blocked) {
+                own.give_back(free);
+            }
             match reply? {
                 Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
                 Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {

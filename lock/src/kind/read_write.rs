@@ -74,7 +74,7 @@ impl<W: Kind> RwLock<W> {
     ///
     /// The call consumes the writer's guard. After an error its lock is released in the background, as by dropping a [`Guard`].
     ///
-    /// * [`LockError::OtherLock`] if `writer` is of another key.
+    /// * [`LockError::OtherLock`] if `writer` is of another key or of another [manager](LockManager).
     /// * [`LockError::Lost`] if the write lock is lost.
     /// * [`LockError::Unknown`] or [`LockError::Redis`] if Redis failed.
     ///
@@ -99,7 +99,7 @@ impl<W: Kind> RwLock<W> {
     /// ```
     pub async fn downgrade(&self, writer: W::Guard) -> Result<Guard, LockError> {
         let writer: Guard = writer.into();
-        if writer.key() != self.read.key() {
+        if !self.read.is_lock_of(&writer) {
             return Err(LockError::OtherLock);
         }
         let asked = self.read.asked(*writer.token());
@@ -131,8 +131,9 @@ impl LockManager {
 impl LockBuilder<ReadWrite> {
     /// Sets whether a writer that waits keeps new readers out. Default: no.
     ///
-    /// A writer that has died while it waited keeps them out for a little longer than a second. All
-    /// programs that write should set the same. Comes before [`fenced`](LockBuilder::fenced).
+    /// A writer that has died while it waited keeps them out for at most a second and two
+    /// [reply timeouts](LockBuilder::reply_timeout). So does a writer whose requests fail: it keeps new readers out again after the
+    /// next request that Redis answers. All programs that write should set the same. Comes before [`fenced`](LockBuilder::fenced).
     pub fn prefer_writers(mut self, prefer_writers: bool) -> Self {
         self.kind.prefer_writers = prefer_writers;
         self
@@ -199,7 +200,7 @@ impl Fenceable for Write {}
 impl Sealed for Write {
     #[expect(private_interfaces, reason = "sealed")]
     fn acquisition(&self, asked: Asked<'_>) -> Arc<dyn Acquisition> {
-        let goes_first = self.goes_first.then(|| asked.options.patience());
+        let goes_first = self.goes_first.then(|| asked.options.look_patience());
         asked.scripted(read_write::write(asked.key, goes_first, asked.fenced))
     }
 }

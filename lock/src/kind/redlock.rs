@@ -129,8 +129,7 @@ impl Redlock {
         let nodes = self.cores.iter().map(|core| {
             let (node, scripts) = (core.node.clone(), Arc::clone(&scripts));
             node.link.bears_silence(silence);
-            let acquisition = Scripted::new(node, scripts, token, node_timeout);
-            Arc::new(acquisition.holding_at_least(options.hold_at_least))
+            Arc::new(Scripted::new(node, scripts, token, node_timeout))
         });
         let env = Arc::clone(self.cores[0].node.env());
         let (nodes, identities) = (nodes.collect(), Arc::clone(&self.identities));

@@ -201,7 +201,7 @@ impl Link {
         if connection.tracks() {
             return Ok(());
         }
-        if !connection.hears() {
+        if !connection.brings_messages() {
             let cannot = NodeError::new(NodeErrorKind::Client);
             return Err(cannot.with_source(NoPushes));
         }

@@ -112,17 +112,16 @@ impl OwnConnection {
         }
     }
 
+    /// Takes the connection out for a request that blocks it. Until [`give_back`](Self::give_back) no other call gets it: a call that is
+    /// cancelled meanwhile leaves the connection blocked.
+    pub(crate) fn take(&self) -> Option<Arc<Connection>> {
+        self.lock().take()
+    }
+
     /// Gives the connection back for other calls.
-    pub(crate) fn give_back(&self) {
-        let Some(connection) = self
-            .lock()
-            .take()
-            .filter(|connection| connection.is_sound())
-        else {
-            return;
-        };
+    pub(crate) fn give_back(&self, connection: Arc<Connection>) {
         let mut spare = self.spare.lock();
-        if spare.len() < KEPT_MAX {
+        if connection.is_sound() && spare.len() < KEPT_MAX {
             spare.push(connection);
         }
     }
@@ -136,6 +135,8 @@ impl OwnConnection {
 
 impl Drop for OwnConnection {
     fn drop(&mut self) {
-        self.give_back();
+        if let Some(connection) = self.take() {
+            self.give_back(connection);
+        }
     }
 }

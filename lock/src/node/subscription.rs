@@ -3,6 +3,9 @@
 //! The channel of [`Waiters`] has at most one task. The task starts with the first waiter that wants messages. It subscribes, and
 //! subscribes again after every interruption. Some time after the last such waiter has left, it unsubscribes and ends. Waiters
 //! only register in [`Waiters`] and leave, so a cancelled waiter leaves nothing behind, and requests for the channel stay in order.
+//!
+//! A connection for messages alone may die without a sign: it sends no requests whose replies could stay out. So the task subscribes
+//! again from time to time. The reply shows that the connection is alive. If it stays out, the task replaces the connection.
 
 use super::link::Link;
 use crate::{
@@ -14,12 +17,16 @@ use crate::{
     wire::{Command, Dialled},
 };
 use std::{
+    future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 /// For how long the subscription outlives the last waiter that wants messages.
 const LINGER: Duration = Duration::from_millis(200);
+
+/// How often the task subscribes again while waiters want messages.
+const CHECK: Duration = Duration::from_secs(5);
 
 fn is_refusal(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Refused { .. })
@@ -38,7 +45,7 @@ struct State {
     /// The user's own, not used yet.
     given: Option<Dialled>,
     /// There is no way to open one.
-    deaf: bool,
+    unavailable: bool,
 }
 
 impl Subscription {
@@ -56,31 +63,37 @@ impl Subscription {
         *self.lock() = State {
             open: None,
             given: Some(dialled),
-            deaf: true,
+            unavailable: true,
         };
     }
 
     /// Closes a connection on which an answer stayed out, if there can be another one.
     fn close_if_spoilt(&self) {
         let mut state = self.lock();
-        if !state.deaf && state.open.as_ref().is_some_and(|open| open.is_spoilt()) {
+        if !state.unavailable && state.open.as_ref().is_some_and(|open| open.is_spoilt()) {
             state.open = None;
         }
     }
 
     fn open(&self) -> Option<Arc<Connection>> {
         let open = self.lock().open.clone();
-        open.filter(|connection| connection.hears())
+        open.filter(|connection| connection.brings_messages())
     }
 
-    fn is_deaf(&self) -> bool {
+    fn is_for_messages_alone(&self, connection: &Arc<Connection>) -> bool {
         let state = self.lock();
-        state.deaf
+        let open = state.open.as_ref();
+        open.is_some_and(|open| Arc::ptr_eq(open, connection))
+    }
+
+    fn is_unavailable(&self) -> bool {
+        let state = self.lock();
+        state.unavailable
             && state.given.is_none()
             && !state
                 .open
                 .as_ref()
-                .is_some_and(|connection| connection.hears())
+                .is_some_and(|connection| connection.brings_messages())
     }
 
     /// Starts the task that subscribes, where messages can arrive. There is none yet.
@@ -90,24 +103,24 @@ impl Subscription {
             reply_timeout,
             is_closed: false,
         };
-        let is_deaf = self.is_deaf()
+        let is_unavailable = self.is_unavailable()
             && !self
                 .link
                 .current()
-                .is_some_and(|connection| connection.hears());
+                .is_some_and(|connection| connection.brings_messages());
         // Dropped, it leaves the waiters to their timers.
-        if !is_deaf {
+        if !is_unavailable {
             let _ = self.link.env().spawn(Box::pin(task.run()));
         }
     }
 
     /// The connection that messages come on; nothing if there is no way to have one.
-    async fn listening_connection(
+    async fn connection_for_messages(
         &self,
         until: Duration,
     ) -> Result<Option<Arc<Connection>>, NodeError> {
         let connection = self.link.connection(until).await?;
-        if connection.hears() {
+        if connection.brings_messages() {
             return Ok(Some(connection));
         }
         // A slow server is reached all the same: the task, and no call, waits for the connection.
@@ -121,11 +134,11 @@ impl Subscription {
             let given = self.lock().given.take();
             let dialled = match given {
                 Some(given) => Some(given),
-                None if self.is_deaf() => None,
+                None if self.is_unavailable() => None,
                 None => self.link.endpoint.dial_subscriber().await?,
             };
             let Some(dialled) = dialled else {
-                self.lock().deaf = true;
+                self.lock().unavailable = true;
                 return Ok(None);
             };
             let connection = self.link.opened(dialled)?;
@@ -162,7 +175,7 @@ impl SubscriptionTask {
     async fn run(mut self) {
         let mut failures = 0;
         while !self.close_if_deserted() {
-            match self.listen().await {
+            match self.serve().await {
                 Ok(true) => failures = 0,
                 Ok(false) => return,
                 Err(error) if !error.is_transient() => {
@@ -182,9 +195,13 @@ impl SubscriptionTask {
         self.is_closed
     }
 
-    /// Listens until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
-    async fn listen(&self) -> Result<bool, NodeError> {
-        let Some(connection) = self.subscription.listening_connection(self.limit()).await? else {
+    /// Subscribes, and waits until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
+    async fn serve(&self) -> Result<bool, NodeError> {
+        let Some(connection) = self
+            .subscription
+            .connection_for_messages(self.limit())
+            .await?
+        else {
             return Ok(false);
         };
         let interruptions = connection.interruptions();
@@ -198,8 +215,32 @@ impl SubscriptionTask {
                 return Ok(true);
             }
             () = self.lingered() => {}
+            error = self.dies(&connection) => {
+                self.waiters().interrupt();
+                connection.spoil();
+                self.subscription.close_if_spoilt();
+                return Err(error);
+            }
         }
         self.unsubscribe(&connection).await.map(|()| true)
+    }
+
+    /// Waits until a connection for messages alone does not reply. On the connection for requests, those of waiters show that.
+    async fn dies(&self, connection: &Arc<Connection>) -> NodeError {
+        let env = self.link().env();
+        if !self.subscription.is_for_messages_alone(connection) {
+            return pending().await;
+        }
+        loop {
+            env.sleep_until(env.now().saturating_add(CHECK)).await;
+            if self.waiters().is_deserted() {
+                continue;
+            }
+            match self.send(connection, "SUBSCRIBE").await {
+                Err(error) if !is_refusal(&error) => return error,
+                Ok(()) | Err(_) => {}
+            }
+        }
     }
 
     /// Waits until no waiter has wanted messages for some time. From then on they count as missed.

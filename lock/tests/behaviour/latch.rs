@@ -174,3 +174,17 @@ async fn it_is_kept_for_a_time() -> Test {
     assert!(latch.count().await.is_err());
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_latch_that_is_set_to_zero_wakes_its_waiters() -> Test {
+    let server = server().await;
+    let first = latch(&server);
+    let waits = latch(&server);
+    let waiter = tokio::spawn(async move { waits.wait(Duration::from_secs(60)).await });
+    pass(Duration::from_millis(300)).await;
+    let begun = Instant::now();
+    assert!(first.set_count(0).await?);
+    waiter.await??;
+    assert_eq!(begun.elapsed(), Duration::ZERO, "a message wakes it");
+    Ok(())
+}

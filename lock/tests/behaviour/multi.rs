@@ -1,7 +1,10 @@
 //! Locks on several keys on the test double, in virtual time.
 
 use super::rig::{LEASE, Test, ask, keys, locks, pass, server};
-use redouble::{Server, fault::Disconnect};
+use redouble::{
+    Server,
+    fault::{Disconnect, DropReply},
+};
 use redouble_lock::{
     Fenced, FencedGuard, FencingToken, Kind, Lock, LockError, LossReason, MultiKey, MultiKeyMutex,
     Release,
@@ -194,4 +197,31 @@ async fn fencing_tokens_grow_on_after_a_loss_of_counters() -> Test {
         last = next;
     }
     Ok(())
+}
+
+// A repetition that was refused left the keys taken that its first request got.
+async fn keeps_no_key_while_it_waits<K: Kind>(server: &Server, lock: Lock<K>) -> Test {
+    // The server knows the script then.
+    drop(lock.try_lock().await?.into().release().await);
+    let lost = server.inject(DropReply::new().key("a").nth(1));
+    let waiter = tokio::spawn(async move { lock.lock().await.map(drop) });
+    pass(Duration::from_millis(100)).await;
+    assert_eq!(lost.fired(), 1);
+    assert!(server.exists("a") && server.exists("b"));
+    // The second key is evicted, and another client takes it.
+    let _: String = ask(server, &["SET", "b", "another"]).await;
+    pass(Duration::from_secs(1)).await;
+    assert!(!server.exists("a"), "{}", server.history());
+    let _: u32 = ask(server, &["DEL", "b"]).await;
+    waiter.await??;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_keeps_no_key_that_an_unanswered_request_took() -> Test {
+    let server = server().await;
+    let lock = || locks(&server).multi_key_mutex(["a", "b"]).unwrap();
+    keeps_no_key_while_it_waits(&server, lock().lease(LEASE).build()?).await?;
+    pass(Duration::from_millis(100)).await;
+    keeps_no_key_while_it_waits(&server, lock().lease(LEASE).fenced().build()?).await
 }

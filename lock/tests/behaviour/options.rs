@@ -4,12 +4,12 @@ use super::cancel::cancel_at;
 use super::rig::{InProcess, KEY, LEASE, REPLY_TIMEOUT, Test, ask, keys, locks, pass, server};
 use redis::RedisResult;
 use redouble::{
-    Deployment, Lag,
+    Clock, Deployment, Lag,
     fault::{Disconnect, DropReply},
 };
 use redouble_lock::{
-    BoxFuture, Connected, Connector, Guard, LockError, LockManager, LossReason, Metrics, Redlock,
-    Release,
+    BoxFuture, Connected, Connector, Guard, Kind, LockBuilder, LockError, LockManager, LossReason,
+    Metrics, Redlock, Release,
 };
 use std::{
     sync::{
@@ -437,6 +437,91 @@ async fn a_connection_for_the_wait_for_replicas_may_take_long() -> Test {
     }
     // One for the wait, and one for all other requests.
     assert_eq!(attempts.load(Ordering::Relaxed), 2);
+    Ok(())
+}
+
+// The next call got a connection that the wait of the cancelled call still blocked.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cancelled_while_it_waits_for_replicas_delays_no_other() -> Test {
+    let server = server().await;
+    let locks = locks(&server);
+    let lock = |key: &str| locks.mutex(key).lease(LEASE).replicas(1).build().unwrap();
+    let cancelled = lock(KEY);
+    let waits = tokio::time::timeout(REPLY_TIMEOUT / 10, cancelled.try_lock());
+    assert!(waits.await.is_err());
+    let begun = Instant::now();
+    let (wanted, confirmed) = (1, 0);
+    let not_replicated = LockError::NotReplicated { wanted, confirmed };
+    assert_eq!(lock("other").try_lock().await.unwrap_err(), not_replicated);
+    let waited = begun.elapsed();
+    assert!(waited < REPLY_TIMEOUT / 5 * 4, "{waited:?}");
+    Ok(())
+}
+
+/// A master with a replica that is far behind it.
+async fn lagging() -> Result<Deployment, Box<dyn std::error::Error>> {
+    let builder = Deployment::builder().clock(Clock::Tokio);
+    let group = builder.replicated(1, 1).await?;
+    let replica = group.names().nth(1).map(String::from).ok_or("no replica")?;
+    group.set_lag(&replica, Lag::Time(Duration::from_secs(60)));
+    Ok(group)
+}
+
+// The repetition wrote nothing, so its connection had nothing to wait for.
+async fn is_not_replicated<K: Kind>(lock: LockBuilder<K>, group: &Deployment) -> Test {
+    let name = group.names().next().ok_or("no master")?;
+    let lost = group[name].inject(Disconnect::after_execution().key(KEY).nth(1));
+    let error = lock.replicas(1).build()?.try_lock().await.unwrap_err();
+    assert_eq!(lost.fired(), 1);
+    let (wanted, confirmed) = (1, 0);
+    let not_replicated = LockError::NotReplicated { wanted, confirmed };
+    assert_eq!(error, not_replicated);
+    Ok(())
+}
+
+/// Opens connections to the master of a deployment.
+struct ToMaster(Arc<Deployment>);
+
+impl Connector for ToMaster {
+    type Connection = redis::aio::MultiplexedConnection;
+
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
+        Box::pin(async {
+            let name = self.0.names().next().unwrap();
+            let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+            let info = redis::RedisConnectionInfo::default();
+            let stream = self.0[name].connect();
+            let made =
+                redis::aio::MultiplexedConnection::new_with_config(&info, stream, config).await?;
+            Ok(Connected::new(made.0).driver(made.1))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_waits_for_replicas_too() -> Test {
+    let group = Arc::new(lagging().await?);
+    let locks = LockManager::builder(ToMaster(Arc::clone(&group))).build();
+    is_not_replicated(locks.mutex(KEY), &group).await?;
+    is_not_replicated(locks.mutex(KEY).fenced(), &group).await?;
+    is_not_replicated(locks.fair_mutex(KEY), &group).await?;
+    is_not_replicated(locks.multi_key_mutex([KEY])?, &group).await?;
+    is_not_replicated(locks.multi_key_mutex([KEY])?.fenced(), &group).await?;
+    for writes in [false, true] {
+        let lost = Disconnect::after_execution().key(KEY).nth(1);
+        let _lost = group[group.names().next().ok_or("no master")?].inject(lost);
+        let lock = locks.rw_lock(KEY).replicas(1).build()?;
+        let error = match writes {
+            true => lock.write().try_lock().await.unwrap_err(),
+            false => lock.read().try_lock().await.unwrap_err(),
+        };
+        assert!(matches!(error, LockError::NotReplicated { .. }), "{error}");
+    }
+    let lost = Disconnect::after_execution().key(KEY).nth(1);
+    let _lost = group[group.names().next().ok_or("no master")?].inject(lost);
+    let permits = locks.semaphore(KEY, 2).replicas(1).build()?.permits(1)?;
+    let error = permits.try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::NotReplicated { .. }), "{error}");
     Ok(())
 }
 

@@ -359,3 +359,51 @@ async fn a_downgrade_that_is_cancelled_or_fails_leaves_nothing() -> Test {
     assert!(keys(&server).await.is_empty());
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_takes_no_guard_of_another_manager() -> Test {
+    let (here, there) = (server().await, server().await);
+    let writer = lock(&there, false).write().try_lock().await?;
+    let error = lock(&here, false).downgrade(writer).await.unwrap_err();
+    assert_eq!(error, LockError::OtherLock);
+    pass(Duration::from_millis(1)).await;
+    assert!(keys(&here).await.is_empty() && keys(&there).await.is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_of_a_lost_lock_removes_what_is_left_of_it() -> Test {
+    let server = server().await;
+    let lock = locks(&server).rw_lock(KEY).lease(LEASE);
+    let lock = lock.metadata("worker 1").build()?;
+    let writer = lock.write().try_lock().await?;
+    let _: u32 = ask(&server, &["DEL", KEY]).await;
+    assert!(lock.downgrade(writer).await.unwrap_err().is_lost());
+    pass(Duration::from_millis(1)).await;
+    let left = keys(&server).await;
+    assert!(left.is_empty(), "{left:?}");
+    Ok(())
+}
+
+// It kept readers out for as long as the pauses after failed requests may be.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_died_keeps_readers_out_for_two_seconds_at_most() -> Test {
+    let server = server().await;
+    let reader = lock(&server, true).read().try_lock().await?;
+    let ms = Duration::from_millis;
+    let writer = locks(&server)
+        .rw_lock(KEY)
+        .lease(LEASE)
+        .prefer_writers(true);
+    let writer = writer
+        .retry_pauses(ms(10), Duration::from_secs(60))
+        .build()?;
+    assert!(writer.write().lock_timeout(ms(100)).await.is_err());
+    let waits = tokio::spawn(async move { writer.write().lock().await.map(drop) });
+    pass(ms(100)).await;
+    let left: i64 = ask(&server, &["PTTL", "{coupon:7}:writer-waits"]).await;
+    assert!((1..=2_000).contains(&left), "{left} ms");
+    assert_eq!(reader.release().await, Release::Released);
+    waits.await??;
+    Ok(())
+}

@@ -11,29 +11,29 @@ use redouble_lock::{Environment as _, Guard, Release, Tokio};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-const WAITERS: &str = "{coupon:7}:waiters";
+pub(crate) const WAITERS: &str = "{coupon:7}:waiters";
 /// Names of two processes: only the first one has a subscription.
-const SUBSCRIBED: &str = "1111111111111111";
-const CRASHED: &str = "2222222222222222";
+pub(crate) const SUBSCRIBED: &str = "1111111111111111";
+pub(crate) const CRASHED: &str = "2222222222222222";
 
-fn name(process: &str, digit: char) -> String {
+pub(crate) fn name(process: &str, digit: char) -> String {
     format!("{process}{}", token(digit))
 }
 
-fn token(digit: char) -> String {
+pub(crate) fn token(digit: char) -> String {
     String::from(digit).repeat(32)
 }
 
 /// A held mutex, and the messages to the process [`SUBSCRIBED`].
-struct Scene {
-    server: Arc<Server>,
-    guard: Option<Guard>,
+pub(crate) struct Scene {
+    pub(crate) server: Arc<Server>,
+    pub(crate) guard: Option<Guard>,
     pushes: UnboundedReceiver<PushInfo>,
     _subscriber: MultiplexedConnection,
 }
 
 impl Scene {
-    async fn set() -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) async fn set() -> Result<Self, Box<dyn std::error::Error>> {
         let server = server().await;
         let (sender, pushes) = unbounded_channel();
         let config = AsyncConnectionConfig::new().set_push_sender(sender);
@@ -58,28 +58,30 @@ impl Scene {
     }
 
     /// Registers a waiter that counts as alive until `alive_until`, in ms since 1970.
-    async fn register(&self, process: &str, digit: char, alive_until: &str) {
-        let added: u32 = self
-            .ask(&["ZADD", WAITERS, alive_until, &name(process, digit)])
-            .await;
+    pub(crate) async fn register(&self, process: &str, digit: char, alive_until: &str) {
+        self.register_as(&name(process, digit), alive_until).await;
+    }
+
+    pub(crate) async fn register_as(&self, name: &str, alive_until: &str) {
+        let added: u32 = self.ask(&["ZADD", WAITERS, alive_until, name]).await;
         assert_eq!(added, 1);
     }
 
-    async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+    pub(crate) async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         ask(&self.server, words).await
     }
 
-    async fn release(&mut self) {
+    pub(crate) async fn release(&mut self) {
         let released = self.guard.take().unwrap().release().await;
         assert_eq!(released, Release::Released);
     }
 
-    async fn registered(&self) -> Vec<String> {
+    pub(crate) async fn registered(&self) -> Vec<String> {
         self.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
     }
 
     /// Returns the messages so far.
-    async fn messages(&mut self) -> Vec<String> {
+    pub(crate) async fn messages(&mut self) -> Vec<String> {
         pass(Duration::from_millis(1)).await;
         let mut messages = Vec::new();
         while let Ok(push) = self.pushes.try_recv() {

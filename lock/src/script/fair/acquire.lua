@@ -10,7 +10,8 @@
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  -- Written also if nothing changes: WAIT counts only what its connection wrote.
+  if redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
   return mint(4, tonumber(ARGV[5]), true)
@@ -41,9 +42,10 @@ if not holder and (not first or first == ARGV[3]) then
   return reply
 end
 now = now or now_ms()
--- What tells that it waits already is the queue itself, which may be lost alone.
+-- What tells that it waits already is the queue itself, which may be lost alone. A server without memory refuses the place; the waiter
+-- then asks from time to time.
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-if redis.call('ZADD', KEYS[2], 'NX', text(tonumber(last[2] or 0) + 1), ARGV[3]) == 1 then
+if redis.pcall('ZADD', KEYS[2], 'NX', text(tonumber(last[2] or 0) + 1), ARGV[3]) == 1 then
   -- A newcomer removes the dead waiters of the whole queue.
   for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(now))) do
     if dead ~= ARGV[3] then
@@ -51,7 +53,7 @@ if redis.call('ZADD', KEYS[2], 'NX', text(tonumber(last[2] or 0) + 1), ARGV[3]) 
     end
   end
 end
-redis.call('ZADD', KEYS[3], text(now + tonumber(ARGV[4])), ARGV[3])
+redis.pcall('ZADD', KEYS[3], text(now + tonumber(ARGV[4])), ARGV[3])
 -- The keys outlive each waiter: one that counts as alive for less time must not end the place of another.
 local kept = math.max(600000, tonumber(ARGV[4]))
 redis.call('PEXPIRE', KEYS[2], text(kept))

@@ -12,7 +12,7 @@ if not held then
   waited = redis.call('ZREM', KEYS[3], ARGV[3]) == 1
 elseif tonumber(ARGV[2]) > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return 1
+  -- The first waiter learns the new end.
 else
   redis.call('DEL', KEYS[1])
 end

@@ -16,7 +16,8 @@ local reply = mint(3, tonumber(ARGV[5]), ours)
 if not ours then
   unregister(KEYS[2])
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-elseif redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+elseif redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then
+  -- Written also if nothing changes: WAIT counts only what its connection wrote.
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
 return reply

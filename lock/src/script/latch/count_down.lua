@@ -1,5 +1,5 @@
 -- Takes one off the count of a latch, once per token, and never below zero; at zero, wakes all waiters.
--- Follows now.lua and wake.lua.
+-- Follows now.lua, wake.lua and open.lua.
 -- KEYS[1] the latch   KEYS[2] its waiters, of each process one   ARGV[1] the token
 -- Reply: the count that this token has left, -1 if the latch is not set, -2 if the count was zero before.
 -- Redis 3.2 or later.
@@ -17,9 +17,6 @@ end
 left = redis.call('HINCRBY', KEYS[1], 'count', -1)
 redis.call('HSET', KEYS[1], 'done:' .. ARGV[1], left)
 if left == 0 then
-  for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-    call(name)
-  end
-  redis.call('DEL', KEYS[2])
+  open()
 end
 return left

@@ -15,5 +15,9 @@ if not mine and redis.call('EXISTS', KEYS[3]) == 1 then
   return redis.call('PTTL', KEYS[3])
 end
 unregister(KEYS[4])
+if mine then
+  -- So that the script writes also if nothing changes: WAIT counts only what its connection wrote.
+  redis.call('ZREM', KEYS[2], ARGV[1])
+end
 stay(now, math.max(mine or 0, now + tonumber(ARGV[2])))
 return redis.status_reply('OK')

@@ -9,6 +9,10 @@ local mine = sweep(now)
 local spare = mine and 0 or tonumber(ARGV[5]) - taken - weight
 if spare >= 0 then
   unregister(KEYS[2])
+  if mine then
+    -- So that the script writes also if nothing changes: WAIT counts only what its connection wrote.
+    redis.call('ZREM', KEYS[1], me)
+  end
   stay(now, mine, math.max(mine or 0, now + tonumber(ARGV[2])))
   return redis.status_reply('OK')
 end

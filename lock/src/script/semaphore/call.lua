@@ -14,12 +14,12 @@ local function call_waiters(now)
     if not alive then
       redis.call('ZREM', KEYS[2], name)
     elseif wanted <= free then
-      local heard = call(name)
-      if not heard then
+      local receivers = call(name)
+      if not receivers then
         return
       end
       redis.call('ZREM', KEYS[2], name)
-      if heard > 0 then
+      if receivers > 0 then
         free = free - wanted
       end
     end

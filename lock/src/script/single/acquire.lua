@@ -7,7 +7,8 @@
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  -- Written also if nothing changes: WAIT counts only what its connection wrote.
+  if redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
   return redis.status_reply('OK')

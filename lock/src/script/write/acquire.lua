@@ -9,7 +9,8 @@
 -- Redis 3.2 or later.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  -- Written also if nothing changes: WAIT counts only what its connection wrote.
+  if redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
   return mint(5, tonumber(ARGV[6]), true)
@@ -20,7 +21,7 @@ local last = last_of_others()
 local waits = redis.call('GET', KEYS[3])
 if holder or last then
   if tonumber(ARGV[5]) > 0 and (not waits or waits == ARGV[1]) then
-    redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[5])
+    redis.pcall('SET', KEYS[3], ARGV[1], 'PX', ARGV[5])
   end
   register(KEYS[4], now)
   return holder and redis.call('PTTL', KEYS[1]) or last - now

@@ -14,6 +14,8 @@ local holder = redis.call('GET', KEYS[1])
 local held = holder == ARGV[1]
 if held and tonumber(ARGV[2]) > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  -- The first waiter learns the new end.
+  call_first(KEYS[4])
   return 1
 end
 if held then

@@ -400,7 +400,7 @@ impl State {
                 }
                 Some(_) if !is_reserved => {
                     leaves(self);
-                    if !args[2].is_empty() {
+                    if !args[2].is_empty() && args[3] != b"0" {
                         let waiters = self.waiters.entry(key.into()).or_default();
                         waiters.push(args[2].clone());
                     }
