@@ -114,7 +114,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "random-count",
-        reason: "HRANDFIELD, SRANDMEMBER and ZRANDMEMBER give no more than 4,194,304 random elements at once; Redis writes any                  number until the output limit of the client ends it",
+        reason: "HRANDFIELD, SRANDMEMBER and ZRANDMEMBER give no more than 4,194,304 random elements at once; Redis writes any \
+                 number until the output limit of the client ends it",
         is_seen_in_a_transcript: false,
     },
     Known {

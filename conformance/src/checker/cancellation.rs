@@ -90,7 +90,8 @@ impl Facts<'_> {
 
     /// What the call left on a node that answers clients from a moment on.
     fn left_on(&self, node: u8, since: Moment, it: &Operation) -> Option<Witness> {
-        let due = self.gone_by(node, it)?;
+        let mut due = self.gone_by(node, it)?;
+        due.tokens = due.tokens.max(self.late_level_ends(node, it, due.tokens));
         let end = self.0.entries.last()?.at;
         if end <= due.tokens || due.tokens < since.at {
             return None; // the history ends before
@@ -193,9 +194,7 @@ impl Facts<'_> {
     /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
     fn of_grant(&self, it: &Operation, grant: u32, by: Moment) -> Vec<&TokenSpan<'_>> {
         let belief = self.0.beliefs().iter().find(|belief| belief.grant == grant);
-        let shares =
-            |belief: &Belief| self.is_shared(belief, it, by) || self.has_late_level(belief, it);
-        let Some(belief) = belief.filter(|belief| !shares(belief)) else {
+        let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it, by)) else {
             return Vec::new();
         };
         self.0
@@ -219,27 +218,33 @@ impl Facts<'_> {
             })
     }
 
-    /// Returns true if a request of an earlier acquisition by the owner of a reentrant lock, under the same token, had no
-    /// reply and was executed when that call had ended: the token has its level until its lease is over.
-    fn has_late_level(&self, belief: &Belief, it: &Operation) -> bool {
-        if !self.0.reentrant || !self.0.accepts(Excuse::LateLevel) {
-            return false;
-        }
+    /// Until when the token of a reentrant lock may stand on a node because of a late level: a request of an earlier acquisition
+    /// by its owner had no reply, and the node executed it when that call had ended. The level lasts for a lease. Returns zero
+    /// if there is none that began by `due`.
+    fn late_level_ends(&self, node: u8, it: &Operation, due: Duration) -> Duration {
         let named = &self.0.tokens().named;
-        let is_owners = named
-            .get(&belief.grant)
-            .is_some_and(|token| token.scope == Scope::Owner);
-        let mut earlier = self.0.operations().iter().filter(|other| {
-            other.actor == belief.actor && other.call.acquires() && other.asked < it.asked
+        let grant = it.call.gives_back().and_then(|grant| named.get(&grant));
+        let is_owners = grant.is_some_and(|token| token.scope == Scope::Owner);
+        if !(self.0.reentrant && is_owners && self.0.accepts(Excuse::LateLevel)) {
+            return Duration::ZERO;
+        }
+        let earlier = self.0.operations().iter().filter(|other| {
+            other.actor == it.actor && other.call.acquires() && other.asked < it.asked
         });
-        is_owners
-            && earlier.any(|call| {
-                self.0.requests_of(call.actor.host).any(|request| {
-                    let of_call = call.asked.at <= request.sent && request.sent <= call.ended.at;
-                    let landed_late = request.executed.is_some_and(|at| call.ended.at < at);
-                    of_call && landed_late && request.replied.is_none()
-                })
+        let landed = earlier.flat_map(|call| {
+            self.0.requests_of(call.actor.host).filter_map(|request| {
+                let of_call = call.asked.at <= request.sent && request.sent <= call.ended.at;
+                let here = self.0.session(request).node == node && request.replied.is_none();
+                let at = request
+                    .executed
+                    .filter(|&at| call.ended.at < at && at <= due);
+                at.filter(|_| of_call && here)
             })
+        });
+        let spare = self.0.lease + self.0.terms.round_trips(2);
+        landed
+            .max()
+            .map_or(Duration::ZERO, |at| at.saturating_add(spare))
     }
 
     fn is_shared(&self, belief: &Belief, it: &Operation, by: Moment) -> bool {
@@ -329,6 +334,43 @@ mod tests {
         assert!(!left(true, None));
         assert!(left(true, Some(4)), "it holds nothing any more");
         assert!(left(false, None));
+    }
+
+    /// The owner of a reentrant lock drops its guards; a request of an earlier call lands later, and its level stands.
+    #[test]
+    fn a_level_that_landed_late_may_stand_for_a_lease() {
+        let stands_until = |end: u64| {
+            let owned = |op| What::Ok {
+                op,
+                deadline: Some(s(90)),
+                fence: None,
+                number: None,
+                token: Some(crate::history::Token::of_owner("a")),
+            };
+            let drops = What::Invoke {
+                op: 3,
+                actor: crate::history::Actor::on(0),
+                call: Call::Drop { grant: 1 },
+            };
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (1, stores(0, "a", Some(90))),
+                (1, owned(1)),
+                (4, drops),
+                (4, done(3)),
+                (6, stores(0, "a", Some(90))),
+                (end, frees(0)),
+                (100, What::Crash { host: 9 }),
+            ]);
+            (history.reentrant, history.terms.latency) = (true, s(1));
+            history.dials(0, 0, 0, Some(0));
+            history.asks(0, 0, Some(6), None);
+            history.dials(0, 0, 1, None);
+            history.asks(1, 1, Some(1), Some(1));
+            Cancellation.check(&history) != Finding::Valid
+        };
+        assert!(!stands_until(19));
+        assert!(stands_until(40), "more than a lease after it landed");
     }
 
     #[test]

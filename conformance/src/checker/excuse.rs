@@ -140,7 +140,8 @@ impl Excuse {
             }
             Self::ForgottenLevel => {
                 "a call of the owner of a reentrant lock, or one of its requests, had no answer, the call was granted the lock too \
-                 late, or its guard was dropped: until a lease after the last request of that call landed, the token may have a level that the owner does not count, so a \
+                 late, or its guard was dropped: until a lease after the last request of that call landed, the token may have a level \
+                 that the owner does not count, so a \
                  release removes nothing"
             }
             Self::Reserved => {

@@ -207,7 +207,7 @@ impl LoopTurn<'_> {
         let news = self.handle.shared.take_notified_sockets();
         let mut set = self.event_loop.set();
         if self.handle.shared.is_down() {
-            // Before a client can see that its connection has ended: from then on nobody can connect.
+            // Before the connections are closed: a client that reads the end of its stream must not be able to connect.
             set.stop_listening();
         }
         set.flush_served(0);

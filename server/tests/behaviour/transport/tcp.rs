@@ -41,7 +41,7 @@ fn the_port_is_free_again() -> Test {
     Ok(())
 }
 
-/// Whoever sees the end of its connection cannot connect again.
+/// SHUTDOWN closes the listening socket first: a client that reads the end of its stream cannot connect again.
 #[test]
 fn a_server_that_is_shut_down_refuses_connections() -> Test {
     let server = Server::start_blocking()?;
