@@ -72,11 +72,16 @@ impl Checker for CleanUp {
             grants: vec![],
             message: format!(
                 "at {} no client uses the lock and no message is in flight, but these remain: keys [{}], \
-                 {} subscriptions, {} tasks",
+                 {} subscriptions, {} tasks{}",
                 seconds(due),
                 keys.join(", "),
                 look.subscriptions,
                 look.tasks,
+                if look.tasks > 0 {
+                    " (a task that cleans up may do so for a lease at most)"
+                } else {
+                    ""
+                },
             ),
         })
     }

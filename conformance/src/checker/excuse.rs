@@ -136,7 +136,8 @@ impl Excuse {
                 "a fault strikes the request that ends a lingering subscription, so the client sends it again"
             }
             Self::InnerRelease => {
-                "the owner of a reentrant lock has another grant that it has not given back, so its release removes nothing"
+                "the owner of a reentrant lock has another grant that it has not given back, and that is not over by its own deadline or \
+                 still stands: its release removes nothing"
             }
             Self::ForgottenLevel => {
                 "a call of the owner of a reentrant lock, or one of its requests, had no answer, the call was granted the lock too \
@@ -231,7 +232,7 @@ impl Excuse {
             }
             Self::Search => {
                 "a task looks for a request that had no answer, or an error as its answer, for a lease; so it may if a call \
-                 found a connection broken, which may have carried a request"
+                 found a connection broken, which may have carried a request. A reply to a call that was cancelled is an answer"
             }
             Self::FewForgot => {
                 "more nodes forgot the grant than the majority bears: the lock cannot know"

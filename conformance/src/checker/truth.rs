@@ -178,7 +178,7 @@ impl Facts<'_> {
     }
 
     /// True if the actor has another grant when it begins a release, as after a reentrant acquisition: one that it has not
-    /// released, whether or not its deadline is over.
+    /// released, and whose deadline is not over or whose token still stands.
     fn is_shared(&self, belief: &Belief, release: &Operation) -> bool {
         if !self.0.reentrant {
             return false;
@@ -193,8 +193,12 @@ impl Facts<'_> {
                         operations
                             .any(|it| it.call.gives_back() == Some(other.grant) && it.asked < at)
                     };
+                    let stands = || {
+                        let mut spans = self.of_grant(other).into_iter();
+                        spans.any(|span| span.stood_within(release.asked, release.ended))
+                    };
                     let kept = match other.end {
-                        End::Deadline | End::Lost => !given_back(),
+                        End::Deadline | End::Lost => !given_back() && (at < other.to || stands()),
                         End::Released | End::Crashed | End::Open => at < other.to,
                     };
                     theirs && other.from < at && kept
@@ -969,6 +973,26 @@ mod tests {
         };
         assert!(!inner(done(3)));
         assert!(inner(lost(3)));
+    }
+
+    /// Both grants are over, and nothing stands: an inner release has found nothing either.
+    #[test]
+    fn an_inner_release_of_what_is_over_frees_nothing() {
+        let told_released = |expires: u64| {
+            let nested = vec![
+                (2, tries(2, 0)),
+                (2, stores(0, "a", Some(expires))),
+                (3, granted(2, Some(9))),
+                (expires, empties(0, crate::history::Cause::Server)),
+                (14, releases(3, 0, 2)),
+                (15, done(3)),
+            ];
+            let mut history = history(held_by_c1(nested));
+            history.reentrant = true;
+            Truth.check(&history).witness().is_some()
+        };
+        assert!(told_released(10));
+        assert!(!told_released(15), "the token stood when the owner asked");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use redis::{cluster::ClusterClient, cluster_async::ClusterConnection};
 use redouble::{Deployment, fault::Disconnect};
 use redouble_lock::{Admission, Guard, Kind, Lock, LockBuilder, LockManager, Release};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 type Test = Result<(), Box<dyn std::error::Error>>;
@@ -139,6 +140,63 @@ async fn a_thousand_seeds_with_lost_replies() -> Test {
             _ => {
                 let told = patient(locks.mutex(&key)).metadata("worker 1").build()?;
                 goes_round(&told, seed).await;
+            }
+        }
+        drop(fault);
+    }
+    Ok(())
+}
+
+/// Takes a lock twice, and says so while it holds it.
+async fn takes_turns<K: Kind>(lock: &Lock<K>, holders: &AtomicU32, seed: u64) {
+    for _ in 0..2 {
+        let granted = lock.lock().await;
+        let guard: Guard = granted.unwrap_or_else(|it| panic!("{seed}: {it}")).into();
+        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "seed {seed}");
+        tokio::task::yield_now().await;
+        holders.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(guard.release().await, Release::Released, "seed {seed}");
+    }
+}
+
+/// Two clients contend while replies are lost at all places: at most one of them holds the lock, and both get it.
+#[tokio::test]
+async fn two_clients_contend_for_a_thousand_seeds_with_lost_replies() -> Test {
+    let cluster = Deployment::cluster(3, 0).await?;
+    let first = LockManager::new(connection(&cluster, 16).await);
+    let second = LockManager::new(connection(&cluster, 16).await);
+    let holders = AtomicU32::new(0);
+    for seed in 0..1_000 {
+        let key = format!("{{coupon:{seed}}}");
+        let pattern = format!("*{key}*");
+        let (period, offset) = (2 + seed % 7, seed / 7 % 5);
+        let lose = || Disconnect::after_execution().key(&pattern);
+        let lose = || lose().after(offset + 1).every(period);
+        let fault = MASTERS.map(|name| cluster[name].inject(lose()));
+        let mutex = |locks: &LockManager| patient(locks.mutex(&key)).build();
+        let fair = |locks: &LockManager| patient(locks.fair_mutex(&key)).build();
+        let write = |locks: &LockManager| patient(locks.rw_lock(&key).fenced()).build();
+        match seed % 3 {
+            0 => {
+                let (one, other) = (mutex(&first)?, mutex(&second)?);
+                tokio::join!(
+                    takes_turns(&one, &holders, seed),
+                    takes_turns(&other, &holders, seed)
+                );
+            }
+            1 => {
+                let (one, other) = (fair(&first)?, fair(&second)?);
+                tokio::join!(
+                    takes_turns(&one, &holders, seed),
+                    takes_turns(&other, &holders, seed)
+                );
+            }
+            _ => {
+                let (one, other) = (write(&first)?, write(&second)?);
+                tokio::join!(
+                    takes_turns(one.write(), &holders, seed),
+                    takes_turns(other.write(), &holders, seed)
+                );
             }
         }
         drop(fault);
