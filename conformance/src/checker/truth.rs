@@ -983,7 +983,7 @@ mod tests {
                 (2, tries(2, 0)),
                 (2, stores(0, "a", Some(expires))),
                 (3, granted(2, Some(9))),
-                (expires, empties(0, crate::history::Cause::Server)),
+                (expires, empties(0, Server)),
                 (14, releases(3, 0, 2)),
                 (15, done(3)),
             ];
