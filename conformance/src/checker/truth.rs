@@ -631,6 +631,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Cause::Server;
 
     /// A level of a reentrant lock that its owner does not count.
     #[test]
