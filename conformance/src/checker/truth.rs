@@ -631,7 +631,6 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Cause::Server;
 
     /// A level of a reentrant lock that its owner does not count.
     #[test]
@@ -986,12 +985,13 @@ mod tests {
                 (3, granted(2, Some(9))),
                 (14, releases(3, 0, 2)),
                 (15, done(3)),
-                (expires, empties(0, Server)),
+                (expires, empties(0, Cause::Server)),
             ];
             let mut entries = held_by_c1(nested);
             entries.sort_by_key(|&(at, _)| at);
             let mut history = history(entries);
             history.reentrant = true;
+            history.lease = s(20);
             Truth.check(&history).witness().is_some()
         };
         assert!(told_released(10));

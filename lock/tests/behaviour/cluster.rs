@@ -3,7 +3,7 @@
 //! Over sockets, in real time; no assertion depends on it.
 
 use redis::{cluster::ClusterClient, cluster_async::ClusterConnection};
-use redouble::{Deployment, fault::Disconnect};
+use redouble::{Deployment, FaultGuard, fault::Disconnect};
 use redouble_lock::{Admission, Guard, Kind, Lock, LockBuilder, LockManager, Release};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -166,6 +166,7 @@ async fn two_clients_contend_for_a_thousand_seeds_with_lost_replies() -> Test {
     let first = LockManager::new(connection(&cluster, 16).await);
     let second = LockManager::new(connection(&cluster, 16).await);
     let holders = AtomicU32::new(0);
+    let mut lost = 0;
     for seed in 0..1_000 {
         let key = format!("{{coupon:{seed}}}");
         let pattern = format!("*{key}*");
@@ -199,8 +200,9 @@ async fn two_clients_contend_for_a_thousand_seeds_with_lost_replies() -> Test {
                 );
             }
         }
-        drop(fault);
+        lost += fault.iter().map(FaultGuard::fired).sum::<u64>();
     }
+    assert!(lost > 1_000, "{lost} replies were lost");
     Ok(())
 }
 
