@@ -319,6 +319,7 @@ impl Node {
     ) {
         change(&mut self.engine, shared.node_time(now));
         self.carry_out(shared, None, now);
+        let now = self.serve_due(shared, now);
         self.end_turn(shared, now);
     }
 
@@ -431,15 +432,20 @@ impl Node {
         self.stall.as_ref().map(|stall| stall.until)
     }
 
-    /// Serves the backlog. The hook of a long script finds the rest of it in [`SharedNode`]. Returns the latest
+    /// Serves the backlog, and the requests that a pause of the clients has postponed: each with what its client has sent
+    /// behind it. The hook of a long script finds the rest of it in [`SharedNode`]. Returns the latest
     /// reading of the clock.
     fn serve_backlog(&mut self, shared: &SharedNode, mut now: UnixMicros) -> UnixMicros {
         while !self.is_stalled() {
             lock(&shared.backlog).append(&mut self.backlog);
-            let Some(connection) = shared.pop_backlog() else {
+            if let Some(connection) = shared.pop_backlog() {
+                now = self.serve(shared, &connection, now);
+            } else if self.engine.has_postponed() {
+                self.engine.run_postponed(shared.node_time(now));
+                self.carry_out(shared, None, now);
+            } else {
                 return now;
-            };
-            now = self.serve(shared, &connection, now);
+            }
         }
         let mut rest = std::mem::take(&mut *lock(&shared.backlog));
         rest.append(&mut self.backlog);
@@ -487,7 +493,7 @@ impl Node {
     /// reading of the clock.
     #[inline]
     pub(crate) fn serve_due(&mut self, shared: &SharedNode, mut now: UnixMicros) -> UnixMicros {
-        if !self.backlog.is_empty() {
+        if !self.backlog.is_empty() || self.engine.has_postponed() {
             now = self.serve_backlog(shared, now);
         }
         while shared.timers.first().is_some_and(|first| first <= now)

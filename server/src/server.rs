@@ -544,6 +544,11 @@ impl Server {
         self.handle.shared.node().engine.config().port != 0
     }
 
+    /// True while a slow script has the server, and clients get `BUSY` (see the parameter `busy-reply-threshold`).
+    pub fn is_busy(&self) -> bool {
+        self.handle.shared.is_busy()
+    }
+
     /// True if SHUTDOWN has ended the server.
     pub fn is_shut_down(&self) -> bool {
         self.handle.shared.is_down()

@@ -4,7 +4,7 @@ use super::Error;
 use super::options::ServerOptions;
 use super::start::{Announcement, builder, log_to_stderr};
 use super::topology::Topology;
-use redouble::Deployment;
+use redouble::{Deployment, Server};
 use std::fmt::Write as _;
 use tokio::runtime::Runtime;
 
@@ -72,9 +72,7 @@ impl Group {
             .chain(control.map(|url| format!("control {url}")))
     }
 
-    /// True if all nodes were shut down.
-    pub(super) fn has_ended(&self) -> bool {
-        let mut nodes = self.deployment.nodes();
-        nodes.all(|server| server.is_shut_down())
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Server> {
+        self.deployment.nodes()
     }
 }

@@ -75,7 +75,8 @@ Examples:
       A master and two replicas, with a control port.
 
 Exit codes:
-  0  ended by SIGTERM, SIGINT or SHUTDOWN; files of sockets and ports are removed
+  0  ended by SIGTERM, SIGINT or SHUTDOWN; files of sockets and ports are removed. With --dir and points of
+     saving (CONFIG SET save) the data are saved; if that fails, the next signal ends the server without
   1  cannot start: a port is in use, a file cannot be read or written
   2  wrong usage";
 

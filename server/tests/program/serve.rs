@@ -56,6 +56,32 @@ fn it_ends_on_shutdown() -> Test {
     Ok(())
 }
 
+/// With a folder and points of saving, a signal saves the data. A server that cannot save goes on until the next signal.
+#[cfg(unix)]
+#[test]
+fn a_signal_saves_the_data() -> Test {
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data)?;
+    let dir = data.to_str().ok_or("a path")?;
+    let save = "SET k v\r\nCONFIG SET save \"900 1\"\r\n";
+    let (mut child, port) = serve(&["--dir", dir])?;
+    ask(port, save, "+OK\r\n+OK\r\n")?;
+    super::signal("TERM", child.0.id())?;
+    assert_eq!(child.0.wait()?.code(), Some(0));
+    assert!(data.join("dump.rdb").exists());
+    let (mut child, port) = serve(&["--dir", dir])?;
+    ask(port, "GET k\r\n", "$1\r\nv\r\n")?;
+    ask(port, save, "+OK\r\n+OK\r\n")?;
+    std::fs::remove_dir_all(&data)?;
+    std::fs::write(&data, "no folder")?;
+    super::signal("INT", child.0.id())?;
+    ask(port, "GET k\r\n", "$1\r\nv\r\n")?;
+    super::signal("INT", child.0.id())?;
+    assert_eq!(child.0.wait()?.code(), Some(0));
+    Ok(())
+}
+
 #[test]
 fn its_options_reach_the_server() -> Test {
     let (_child, port) = serve(&[

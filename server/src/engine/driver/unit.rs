@@ -25,7 +25,7 @@ use crate::engine::state::measure::Watch;
 use crate::engine::table::Flags;
 use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::engine::{Engine, Outcome};
-use crate::resp::{Blob, OwnedRequest, Reply, Request};
+use crate::resp::{Blob, Reply, Request};
 
 /// Next step of [`Engine::handle_timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,7 +201,7 @@ impl Engine {
         outcome
     }
 
-    /// Runs everything that has become possible: resumed transactions, waiters, postponed requests.
+    /// Runs everything that has become possible: resumed transactions, waiters.
     pub(in crate::engine) fn follow_up(&mut self, now: UnixMicros) {
         loop {
             let state = self.state_mut();
@@ -225,10 +225,6 @@ impl Engine {
                 // Waiters of the evicted keys are next.
             } else if state.hands_over() {
                 // The new master learns of it with the other effects.
-            } else if state.clients.pause.is_over() && state.scripting.busy.is_none() {
-                if let Some((conn, request)) = state.clients.pause.next_postponed() {
-                    self.run_postponed(conn, &request, now);
-                }
             } else {
                 state.finish_tracking();
                 return;
@@ -287,8 +283,19 @@ impl Engine {
         state.inform_behind(conn);
     }
 
-    /// Handles a request that came during a pause, as if it had just come.
-    fn run_postponed(&mut self, conn: ConnId, request: &OwnedRequest, now: UnixMicros) {
+    /// True if CLIENT PAUSE is over and has postponed requests.
+    #[inline]
+    pub(crate) fn has_postponed(&self) -> bool {
+        let state = self.state();
+        state.clients.pause.is_over() && state.scripting.busy.is_none()
+    }
+
+    /// Handles the first request that came during a pause, as if it had just come. The caller serves what its connection has
+    /// sent behind it before the next one (`networking.c: processUnblockedClients`).
+    pub(crate) fn run_postponed(&mut self, now: UnixMicros) {
+        let Some((conn, request)) = self.state_mut().clients.pause.next_postponed() else {
+            return;
+        };
         let Some(request) = request.as_request() else {
             return;
         };
@@ -305,6 +312,7 @@ impl Engine {
             Outcome::Parked => {}
         }
         self.state_mut().unit.caller = None;
+        self.follow_up(now);
     }
 
     /// EXEC: the queued requests, one after the other, at one instant.

@@ -36,7 +36,6 @@ impl State {
     /// The failover is complete, or has failed.
     pub(in crate::engine) fn end_failover(&mut self) -> Option<Failover> {
         self.clients.pause.set_failing_over(false);
-        self.unit.has_sequel |= self.clients.pause.is_over();
         self.peers.failover.take()
     }
 

@@ -51,10 +51,9 @@ impl State {
         }
     }
 
-    /// Ends CLIENT PAUSE; what came during it is handled after this unit.
+    /// Ends CLIENT PAUSE. What came during it is handled after the input of the caller.
     pub(in crate::engine) fn end_pause(&mut self) {
         self.clients.pause.end();
-        self.unit.has_sequel |= self.clients.pause.is_over();
     }
 
     /// Answers a request that was parked.
