@@ -150,8 +150,14 @@ fn key_due(history: &Reading<'_>, at: Duration, due: Duration) -> Option<Duratio
 /// needs it.
 fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
     let places = match history.kind {
-        Kind::Semaphore(permits) => usize::try_from(permits).unwrap_or(usize::MAX),
-        Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => 1,
+        Kind::Semaphore(permits) if history.accepts(Excuse::PlaceOfPermit) => {
+            usize::try_from(permits).unwrap_or(usize::MAX)
+        }
+        Kind::Semaphore(_)
+        | Kind::Mutex
+        | Kind::ReadWrite
+        | Kind::Admission(_)
+        | Kind::Latch(_) => 1,
     };
     let mut before: BTreeMap<u8, &[Holder]> = BTreeMap::new();
     history.iter().find_map(|(at, what)| {
@@ -430,15 +436,35 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
         let settled = history.settled(it);
         settled.map_or(given_up, |settled| settled.min(given_up))
     });
-    let operations = history.operations().iter();
-    let unsent = operations.filter(|it| it.ended.at <= at && sent_nothing(history, it));
+    let unsent = operations_of(history, at).filter(|it| sent_nothing(history, it));
     let known = known.chain(unsent.map(|it| it.ended.at));
+    let given_up = operations_of(history, at).filter(|it| left_a_request(history, it));
+    let known = known.chain(given_up.map(|it| it.ended.at));
     let found = (0..history.sessions.len()).filter_map(|session| found_broken(history, session));
     let known = known.chain(found.filter(|&noticed| noticed <= at));
     let known = known.max().map_or(at, |known| {
         known.saturating_add(history.lease + 2 * timeout)
     });
     known.max(at)
+}
+
+/// The calls that had ended at a time.
+fn operations_of<'a>(
+    history: &'a Reading<'_>,
+    at: Duration,
+) -> impl Iterator<Item = &'a Operation> {
+    let operations = history.operations().iter();
+    operations.filter(move |it| it.ended.at <= at)
+}
+
+/// True if a call was cancelled before the reply to one of its requests arrived: that reply reaches nobody.
+fn left_a_request(history: &Reading<'_>, it: &Operation) -> bool {
+    let mut requests = history.requests_of(it.actor.host);
+    it.outcome == Outcome::Cancelled
+        && requests.any(|request| {
+            let during = it.asked.at <= request.sent && request.sent < it.ended.at;
+            during && request.replied.is_none_or(|replied| it.ended.at <= replied)
+        })
 }
 
 /// Returns when a process noticed that a connection had broken, if a call of it was under way and had no request on this
@@ -469,7 +495,8 @@ fn sent_nothing(history: &Reading<'_>, it: &Operation) -> bool {
     }
     let begun = history.last_attempt(it).unwrap_or(it.asked).at;
     let mut sent = history.requests_of(host).map(|request| request.sent);
-    !sent.any(|sent| begun <= sent && sent <= ended)
+    // A request of the instant at which the call ended is one that cleans up after it.
+    !sent.any(|sent| begun <= sent && sent < ended)
 }
 
 /// Returns the time until which a task may clean up that sends one request after the other, each at most a pause after the reply
@@ -859,12 +886,38 @@ mod tests {
         assert!(!despite(Some(3), Some(2)), "its request had its answer");
         assert!(!despite(None, None), "no connection was broken");
         assert!(looks_until(19, Some(1), None));
+        assert!(looks_until(19, Some(1), Some(3)), "a request cleans up");
         assert!(!looks_until(20, Some(1), None));
         assert!(!looks_until(12, None, None), "no connection was broken");
         assert!(
             !looks_until(12, Some(3), Some(2)),
             "its request had its answer"
         );
+    }
+
+    /// The client gives the call up at 3, and looks for its request until its lease is over.
+    #[test]
+    fn a_task_looks_for_the_request_of_a_cancelled_call() {
+        let looks_until = |gone, replied| {
+            let cancelled = What::Info {
+                op: 1,
+                error: crate::history::CANCELLED.to_owned(),
+            };
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (3, cancelled),
+                (4, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            history.asks(0, 1, Some(1), Some(replied));
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(19, 3));
+        assert!(!looks_until(20, 3), "longer than a lease");
+        assert!(!looks_until(19, 2), "the call had its reply");
     }
 
     /// Seed 7136 of `redlock-of-three` under `node-pause`: two pauses in a row are longer than a lease.

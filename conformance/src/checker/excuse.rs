@@ -7,8 +7,12 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 47] = [
         Self::ConcurrentGrants,
+        Self::LastMillisecond,
+        Self::ClockSetBack,
+        Self::SharedExpiry,
+        Self::OwnersToken,
         Self::BrokenConnection,
         Self::WaitsInProcess,
         Self::ConnectionOfOneCall,
@@ -39,6 +43,7 @@ impl Excuse {
         Self::LeaseWithoutServer,
         Self::Search,
         Self::Sweep,
+        Self::PlaceOfPermit,
         Self::SubscriptionStruck,
         Self::InnerRelease,
         Self::ForgottenLevel,
@@ -57,6 +62,9 @@ impl Excuse {
     pub const fn property(self) -> Property {
         match self {
             Self::ConcurrentGrants => Property::Fencing,
+            Self::LastMillisecond | Self::ClockSetBack | Self::SharedExpiry | Self::OwnersToken => {
+                Property::Ownership
+            }
             Self::BrokenConnection
             | Self::WaitsInProcess
             | Self::ConnectionOfOneCall
@@ -82,6 +90,7 @@ impl Excuse {
             | Self::LeaseWithoutServer
             | Self::Search
             | Self::Sweep
+            | Self::PlaceOfPermit
             | Self::SubscriptionStruck => Property::CleanUp,
             Self::InnerRelease
             | Self::ForgottenLevel
@@ -102,6 +111,21 @@ impl Excuse {
         match self {
             Self::ConcurrentGrants => {
                 "two acquisitions are under way at the same time: their replies may arrive in any order"
+            }
+            Self::LastMillisecond => {
+                "a grant is over in the last millisecond of its lease: a lock that compares deadlines itself counts whole milliseconds"
+            }
+            Self::ClockSetBack => {
+                "a server's clock that was set back makes a lease longer than it was given: a request of another client takes that back"
+            }
+            Self::SharedExpiry => {
+                "owners that hold a lock together share the expiry of its key: a request of one of them makes it longer"
+            }
+            Self::OwnersToken => {
+                "all grants of an owner have the same token: giving one of them back frees the others too"
+            }
+            Self::PlaceOfPermit => {
+                "a semaphore has a place for each of its permits: an expired token stays in its place until a client needs it"
             }
             Self::ConnectionOfOneCall => {
                 "a connection that a process dials for one call and closes replaces no broken one"
@@ -232,7 +256,7 @@ impl Excuse {
             }
             Self::Search => {
                 "a task looks for a request that had no answer, or an error as its answer, for a lease; so it may if a call \
-                 found a connection broken, which may have carried a request. A reply to a call that was cancelled is an answer"
+                 found a connection broken, which may have carried a request, and if it was cancelled before its reply arrived"
             }
             Self::FewForgot => {
                 "more nodes forgot the grant than the majority bears: the lock cannot know"
@@ -247,6 +271,11 @@ impl Excuse {
             Self::ConcurrentGrants => {
                 "the server stores the grants in the other order: the tokens were taken before the grants"
             }
+            Self::LastMillisecond => "a whole millisecond of the lease is left",
+            Self::ClockSetBack => "the request leaves less than the lease that was given",
+            Self::SharedExpiry => "the request makes it shorter",
+            Self::OwnersToken => "the token names the grant",
+            Self::PlaceOfPermit => "there are more tokens than permits",
             Self::ConnectionOfOneCall => "the connection stays open, and replaces the broken one",
             Self::SeveralConnections => "the process has all of its connections",
             Self::AcquiredAgain => "the lock is not reentrant, and its token names the grant",
@@ -306,10 +335,14 @@ mod tests {
     use super::*;
     use crate::{
         checker::{CHECKERS, Witness, hand_made::*},
-        history::{Actor, CANCELLED, Call, Cause, History, Kind, Mode, Moment, Reading, What},
+        history::{
+            Actor, CANCELLED, Call, Cause, History, Holder, Kind, Mode, Moment, Reading, Scope,
+            Token, What,
+        },
         scenario::{Direction, Fault, Lost, Topology},
         verdict::Claim,
     };
+    use std::time::Duration;
 
     /// Returns true if a history convicts, with an excuse that counts or not.
     fn convicts(excuse: Excuse, history: &History, counts: bool) -> bool {
@@ -355,6 +388,17 @@ mod tests {
     fn histories(excuse: Excuse) -> (History, History) {
         match excuse {
             Excuse::ConcurrentGrants => (granted_at_once([1, 0]), granted_at_once([0, 1])),
+            Excuse::LastMillisecond => (
+                freed_before_its_end(Duration::from_micros(999)),
+                freed_before_its_end(Duration::from_millis(1)),
+            ),
+            Excuse::ClockSetBack => (
+                written_by_another(Some(12), 10),
+                written_by_another(Some(12), 9),
+            ),
+            Excuse::SharedExpiry => (written_by_another(None, 12), written_by_another(None, 9)),
+            Excuse::OwnersToken => (frees_both(Scope::Owner), frees_both(Scope::Grant)),
+            Excuse::PlaceOfPermit => (expired_beside_two(3), expired_beside_two(2)),
             Excuse::ConnectionOfOneCall => (dialled_again(Some(22)), dialled_again(None)),
             Excuse::SeveralConnections => (dials_more(Some(40)), dials_more(None)),
             Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
@@ -453,7 +497,7 @@ mod tests {
             (at, granted(1, Some(12))),
             (12, What::Lost { grant: 1 }),
         ]);
-        (history.lease, history.terms.latency) = (s(10), std::time::Duration::from_millis(300));
+        (history.lease, history.terms.latency) = (s(10), Duration::from_millis(300));
         history.terms.renews = true;
         history
     }
@@ -666,6 +710,87 @@ mod tests {
         history
     }
 
+    /// Another client frees a grant shortly before its lease ends at 10.
+    fn freed_before_its_end(left: Duration) -> History {
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", Some(10))),
+            (1, granted(1, Some(9))),
+        ]);
+        history.push(s(10) - left, frees(1));
+        history
+    }
+
+    /// What a server stores: tokens with the ends of their leases.
+    fn stored_by(cause: Cause, tokens: &[(&str, u64)]) -> What {
+        let holder = |&(token, expires): &(&str, u64)| Holder {
+            token: token.as_bytes().to_vec(),
+            expires: Some(s(expires)),
+            ..Holder::default()
+        };
+        What::Server {
+            node: 0,
+            cause,
+            stored: tokens.iter().map(holder).collect(),
+            anonymous: 0,
+        }
+    }
+
+    /// The holders of a semaphore share a key whose lease ends at 10. A fault of the clock may move the end. At 3 another client
+    /// gives the key an end.
+    fn written_by_another(moved: Option<u64>, end: u64) -> History {
+        let mut entries = vec![
+            (0, tries(1, 0)),
+            (0, stored_by(Cause::Client(0), &[("a", 10)])),
+            (1, granted(1, Some(9))),
+        ];
+        entries.extend(moved.map(|end| (2, stored_by(Cause::Fault, &[("a", end)]))));
+        entries.push((3, stored_by(Cause::Client(1), &[("a", end)])));
+        History {
+            kind: Kind::Semaphore(2),
+            ..history(entries)
+        }
+    }
+
+    /// An owner has two grants with the same token. Giving the second one back frees the lock.
+    fn frees_both(scope: Scope) -> History {
+        let named = |op| What::Ok {
+            op,
+            deadline: Some(s(9)),
+            fence: None,
+            number: None,
+            token: Some(Token {
+                bytes: b"a".to_vec(),
+                scope,
+            }),
+        };
+        history(vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", Some(10))),
+            (1, named(1)),
+            (2, tries(2, 0)),
+            (3, named(2)),
+            (4, releases(3, 0, 2)),
+            (4, frees(0)),
+            (5, done(3)),
+        ])
+    }
+
+    /// At 10 a third client takes a semaphore. The token of the first one has been over since 9.
+    fn expired_beside_two(permits: u32) -> History {
+        History {
+            kind: Kind::Semaphore(permits),
+            ..history(vec![
+                (1, stored_by(Cause::Client(0), &[("a", 9)])),
+                (5, stored_by(Cause::Client(1), &[("a", 9), ("b", 15)])),
+                (
+                    10,
+                    stored_by(Cause::Client(2), &[("a", 9), ("b", 15), ("c", 20)]),
+                ),
+            ])
+        }
+    }
+
     /// A subscription lingers for 2 s after its last use at 9 s, and ends at 18 s. From the first time of `struck` to the second one no
     /// request of its client arrives.
     fn lingers(struck: [u64; 2]) -> History {
@@ -791,7 +916,7 @@ mod tests {
             deadline: Some(s(90)),
             fence: None,
             number: None,
-            token: Some(crate::history::Token::of_owner("a")),
+            token: Some(Token::of_owner("a")),
         }
     }
 

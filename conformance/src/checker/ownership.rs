@@ -12,7 +12,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Cause, History, Holder, Kind, Moment, OpId, Reading, Scope, Tokens, What,
+    Actor, Belief, Cause, Excuse, Holder, Kind, Moment, OpId, Reading, Scope, Tokens, What,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,7 +60,11 @@ impl Checker for Ownership {
             if let Cause::Client(host) = *cause {
                 let unexpired = |it: &&Tenure<'_>| {
                     let end = it.stored.expires;
-                    end.is_none_or(|end| at.at + LAST <= end)
+                    let over = match history.accepts(Excuse::LastMillisecond) {
+                        true => LAST,
+                        false => Duration::ZERO,
+                    };
+                    end.is_none_or(|end| at.at + over <= end)
                 };
                 for tenure in before.iter().filter(unexpired) {
                     let changed = changed(tenure.stored, &before, stored);
@@ -183,7 +187,7 @@ fn changed(entry: &Holder, before: &[Tenure<'_>], after: &[Holder]) -> Change {
 
 /// Returns what a request of `host` did to the grant of another owner, if it did anything.
 fn wrong(
-    history: &History,
+    history: &Reading<'_>,
     before: &Tenure<'_>,
     change: Change,
     after: &[Holder],
@@ -199,18 +203,22 @@ fn wrong(
             // Owners that share a lock may also share its expiry, as long as no request shortens it. A clock that was
             // set back has made it longer than it was given: a request may take that back.
             let was = match (was, before.given) {
-                (Some(was), Some(given)) => Some(was.min(given)),
+                (Some(was), Some(given)) if history.accepts(Excuse::ClockSetBack) => {
+                    Some(was.min(given))
+                }
                 (was, _) => was,
             };
             let shortened = is.is_some() && (was.is_none() || is < was);
-            let changed = shortened || history.kind == Kind::Mutex;
+            let is_shared = history.kind != Kind::Mutex && history.accepts(Excuse::SharedExpiry);
+            let changed = shortened || !is_shared;
             return (foreign && changed).then_some("changed the expiry of");
         }
         Change::Removed => {}
     }
     let holder = holders.holder(before, at);
     // If all grants of an owner share a token, a release of one grant may end another grant of this owner.
-    let believed = !holders.of_owners.contains(&*before.stored.token)
+    let is_owners = holders.of_owners.contains(&*before.stored.token);
+    let believed = !(is_owners && history.accepts(Excuse::OwnersToken))
         && holder.is_some_and(|belief| belief.from < at && at < belief.to);
     let verb = if after.is_empty() {
         "freed"
@@ -249,7 +257,7 @@ fn witness(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::hand_made::*;
+    use crate::{checker::hand_made::*, history::History};
 
     fn verdict(entries: Vec<(u64, What)>) -> Result<(), String> {
         match Ownership.check(&history(entries)) {

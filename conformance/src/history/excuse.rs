@@ -5,6 +5,14 @@
 pub enum Excuse {
     /// Two acquisitions were under way at the same time.
     ConcurrentGrants,
+    /// A grant was in the last millisecond of its lease.
+    LastMillisecond,
+    /// A clock that was set back had made a lease longer.
+    ClockSetBack,
+    /// Owners share the expiry of a key.
+    SharedExpiry,
+    /// All grants of an owner have the same token.
+    OwnersToken,
     /// A call found a connection broken.
     BrokenConnection,
     /// A task waits for another one of its process.
@@ -65,6 +73,8 @@ pub enum Excuse {
     Search,
     /// A task cleans up with several requests.
     Sweep,
+    /// A semaphore has a place for each permit, in which an expired token stays.
+    PlaceOfPermit,
     /// A fault struck the end of a lingering subscription.
     SubscriptionStruck,
     /// The owner of a reentrant lock releases one of several grants.

@@ -232,7 +232,7 @@ impl World {
     }
 
     /// Records the remains when no actor has operations left and no message is in flight. While a message is in flight, or a
-    /// process is stopped that would go on (then `clients` is `None`), records only that keys are gone.
+    /// process is stopped that would go on (then `clients` is `None`), records only what is gone of them.
     fn look_at_remains(&self, clients: Option<&dyn Fn() -> usize>) {
         let servers = &self.network.servers;
         let done = held(&self.busy).is_empty() && !held(&self.alive).is_empty();
@@ -240,8 +240,7 @@ impl World {
             return;
         }
         let mut last = held(&self.remains);
-        let clients = clients.filter(|_| self.network.is_still());
-        let remains = if let Some(clients) = clients {
+        let remains = if let Some(clients) = clients.filter(|_| self.network.is_still()) {
             self.remains(clients)
         } else {
             let Some(What::Remains {
@@ -249,7 +248,7 @@ impl World {
                 endless,
                 subscriptions,
                 tasks,
-            }) = last.as_ref().filter(|last| has_keys(last))
+            }) = last.as_ref().filter(|last| has_any(last))
             else {
                 return;
             };
@@ -262,11 +261,13 @@ impl World {
                 let still = keys.iter().filter(|key| now.contains(*key));
                 still.cloned().collect()
             };
+            let subscribed: usize = views.iter().map(|view| view.subscriptions()).sum();
+            let running = clients.map_or(*tasks, |clients| self.tasks(clients));
             What::Remains {
                 keys: still(keys),
                 endless: still(endless),
-                subscriptions: *subscriptions,
-                tasks: *tasks,
+                subscriptions: subscribed.min(*subscriptions),
+                tasks: running.min(*tasks),
             }
         };
         if last.as_ref() != Some(&remains) {
@@ -303,16 +304,20 @@ impl World {
             }
             subscriptions += view.subscriptions();
         }
-        // Tasks that may remain: the driver of each connection, and the task of each actor.
-        let alive = held(&self.alive);
-        let actors = self.scenario.actors().into_iter();
-        let actors = actors.filter(|actor| alive.contains(&actor.host)).count();
         What::Remains {
             keys: keys.into_iter().collect(),
             endless: endless.into_iter().collect(),
             subscriptions,
-            tasks: clients().saturating_sub(self.network.ends() + actors),
+            tasks: self.tasks(clients),
         }
+    }
+
+    /// The tasks beside those that may remain: the driver of each connection, and the task of each actor.
+    fn tasks(&self, clients: &dyn Fn() -> usize) -> usize {
+        let alive = held(&self.alive);
+        let actors = self.scenario.actors().into_iter();
+        let actors = actors.filter(|actor| alive.contains(&actor.host)).count();
+        clients().saturating_sub(self.network.ends() + actors)
     }
 
     /// Makes a client process of this run.
@@ -365,7 +370,8 @@ fn clocks(scenario: &Scenario, epoch: Duration, host: u8) -> (HostClock, WallClo
     (HostClock::drifting(&drifts), wall)
 }
 
-/// True if keys were left behind.
-fn has_keys(remains: &What) -> bool {
-    matches!(remains, What::Remains { keys, .. } if !keys.is_empty())
+/// True if anything was left behind.
+fn has_any(remains: &What) -> bool {
+    matches!(remains, What::Remains { keys, subscriptions, tasks, .. }
+        if !keys.is_empty() || *subscriptions + *tasks > 0)
 }

@@ -88,7 +88,10 @@ fn shut_down(server: &Server, signal: EndSignal) -> bool {
     let request = std::iter::once("SHUTDOWN").chain(options);
     let reply = server.command(request);
     if !server.is_shut_down() {
-        tracing::error!(?reply, "the data cannot be saved: the next signal ends the server without them");
+        tracing::error!(
+            ?reply,
+            "the data cannot be saved: the next signal ends the server without them"
+        );
         return false;
     }
     true
