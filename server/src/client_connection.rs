@@ -5,7 +5,7 @@
 //! keep it for long: what arrives meanwhile is pending, and is taken with the next turn.
 
 use crate::connection::{Ending, Input, Output};
-use crate::engine::ConnId;
+use crate::engine::{ConnId, Traffic};
 use crate::resp::OwnedRequest;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -46,6 +46,8 @@ pub(crate) struct ClientInput {
     pub(crate) requests: Input,
     /// A request whose reply comes later. The next request waits for it.
     pub(crate) parked: Option<OwnedRequest>,
+    /// What has arrived since the client was served last.
+    pub(crate) received: Traffic,
     /// True if the client had sent a part of a request when it was served last.
     pub(crate) was_partial: bool,
     /// True if the connection is in the node's backlog.
@@ -145,6 +147,12 @@ impl ClientConnection {
 
     /// Takes bytes from the client, for a caller that has the input.
     pub(crate) fn feed_into(&self, input: &mut ClientInput, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            input.received.add(Traffic {
+                bytes: bytes.len() as u64,
+                turns: 1,
+            });
+        }
         input.requests.feed(bytes);
         if input.is_overfull() {
             self.is_full.store(true, Ordering::Release);

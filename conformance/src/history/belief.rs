@@ -114,7 +114,8 @@ impl History {
                 } => match take_call(&mut calls, op) {
                     Some((_, asked, _, Call::Renew { grant })) => {
                         if let Some((.., until)) = open.iter_mut().find(|(of, ..)| *of == grant) {
-                            *until = deadline.unwrap_or_else(|| self.undated(asked));
+                            let deadline = deadline.unwrap_or_else(|| self.undated(asked));
+                            *until = deadline.max(moment.at);
                         }
                     }
                     Some((_, asked, actor, call)) => {
@@ -137,7 +138,8 @@ impl History {
                 What::Deadline { grant, deadline } => {
                     let known = open.iter_mut().find(|(of, ..)| *of == grant);
                     if let (Some((.., until)), Some(deadline)) = (known, deadline) {
-                        *until = deadline;
+                        // The holder has believed until now, whatever it says afterwards.
+                        *until = deadline.max(moment.at);
                     }
                 }
                 What::Lost { grant } => ended(&mut open, &mut beliefs, grant, End::Lost),
@@ -203,5 +205,28 @@ mod tests {
         assert_eq!(end(&history), (s(11), End::Deadline));
         history.terms.renews = true;
         assert_eq!(end(&history), (s(30), End::Open));
+    }
+
+    /// A holder has believed until it says something else.
+    #[test]
+    fn a_deadline_that_is_moved_back_ends_the_belief_at_once() {
+        let end_after = |told: u64| {
+            let history = history(vec![
+                (1, tries(1, 0)),
+                (2, granted(1, Some(10))),
+                (
+                    5,
+                    What::Deadline {
+                        grant: 1,
+                        deadline: Some(s(told)),
+                    },
+                ),
+                (30, stores(0, "a", Some(40))),
+            ]);
+            history.beliefs()[0].to.at
+        };
+        assert_eq!(end_after(0), s(5));
+        assert_eq!(end_after(7), s(7));
+        assert_eq!(end_after(12), s(12));
     }
 }

@@ -122,7 +122,8 @@ pub trait Subject: Send + Sync + 'static {
     ///
     /// While the process has the grant, the suite calls this method after each step of the process, with
     /// [`check(..).threads()`](Threads) every two milliseconds. So it sees extensions in the background too. The method must
-    /// return at once.
+    /// return at once. A deadline that is moved back, for a grant that the lock knows to be lost, counts from when the method returns
+    /// it.
     fn deadline(&self, grant: &Self::Grant) -> Option<Duration> {
         let _ = grant;
         None

@@ -15,7 +15,8 @@ fn bit_offset(ctx: &Ctx<'_>, text: &[u8], width: Option<u32>) -> Result<usize, C
         _ => (text, 1),
     };
     let offset = parse_integer(digits).ok_or_else(bad)?;
-    let offset = offset.checked_mul(factor).ok_or_else(bad)?;
+    // As `bitops.c: getBitOffsetFromArgument`, where the product wraps around.
+    let offset = offset.wrapping_mul(factor);
     if offset < 0 || offset >> 3 >= ctx.config().proto_max_bulk_len {
         return Err(bad());
     }

@@ -282,11 +282,10 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("total_connections_received", stats.connections);
     text.field("total_commands_processed", stats.commands);
     text.field("instantaneous_ops_per_sec", 0);
-    text.zeros(&[
-        "total_net_input_bytes",
-        "total_net_output_bytes",
-        "total_net_repl_input_bytes",
-    ]);
+    let sent = ctx.sent();
+    text.field("total_net_input_bytes", stats.received.bytes);
+    text.field("total_net_output_bytes", sent.bytes);
+    text.field("total_net_repl_input_bytes", 0);
     text.field("total_net_repl_output_bytes", stats.replicated_bytes);
     text.field("instantaneous_input_kbps", "0.00");
     text.field("instantaneous_output_kbps", "0.00");
@@ -334,10 +333,10 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("tracking_total_prefixes", ctx.tracking().prefixes());
     text.field("unexpected_error_replies", 0);
     text.field("total_error_replies", stats.errors);
+    text.field("dump_payload_sanitizations", 0);
+    text.field("total_reads_processed", stats.received.turns);
+    text.field("total_writes_processed", sent.turns);
     text.zeros(&[
-        "dump_payload_sanitizations",
-        "total_reads_processed",
-        "total_writes_processed",
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
         "reply_buffer_shrinks",

@@ -352,6 +352,9 @@ impl Output {
 
     /// Removes the first `count` bytes of [`Output::chunk`], which were sent.
     pub(crate) fn advance(&mut self, count: usize) {
+        if count > 0 {
+            self.meter.sent(count);
+        }
         self.read += count;
         if self.read >= self.ready.len() {
             self.ready.clear();

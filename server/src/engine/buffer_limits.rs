@@ -7,7 +7,7 @@
 use super::time::UnixMicros;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Size of the fixed buffer of a client's replies (`PROTO_REPLY_CHUNK_BYTES`). Output that fits in it does not count
 /// against limits.
@@ -23,6 +23,23 @@ pub struct OutputMeter(Arc<Measured>);
 struct Measured {
     counted: AtomicUsize,
     peak: AtomicUsize,
+    sent_bytes: AtomicU64,
+    writes: AtomicU64,
+}
+
+/// What transports have read from clients, or written to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub(crate) bytes: u64,
+    /// The number of times that something was read or written.
+    pub(crate) turns: u64,
+}
+
+impl Traffic {
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.turns += other.turns;
+    }
 }
 
 impl OutputMeter {
@@ -51,6 +68,28 @@ impl OutputMeter {
     /// The largest number of bytes that were unread since the last call.
     pub(crate) fn take_peak(&self) -> usize {
         self.0.peak.swap(0, Ordering::Relaxed)
+    }
+
+    /// Notes that the transport has sent some bytes.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.0.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.0.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the transport has sent.
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            bytes: self.0.sent_bytes.load(Ordering::Relaxed),
+            turns: self.0.writes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What the transport has sent since the last call.
+    pub(crate) fn take_traffic(&self) -> Traffic {
+        Traffic {
+            bytes: self.0.sent_bytes.swap(0, Ordering::Relaxed),
+            turns: self.0.writes.swap(0, Ordering::Relaxed),
+        }
     }
 
     /// Number of bytes that count (`omem`).

@@ -48,7 +48,7 @@ pub(crate) use acl::{
     Acl, AclDecision, AclLogEntry, Categories, DEFAULT_USER, Denial, SelectorTexts, User, UserId,
 };
 pub(crate) use args::{Args, integer_of};
-pub use buffer_limits::{BufferLimits, OutputLimits, OutputMeter};
+pub use buffer_limits::{BufferLimits, OutputLimits, OutputMeter, Traffic};
 pub(crate) use channel::Space;
 pub use clients::blocking::Waiting;
 pub(crate) use clients::buffers::ReplyBufferSettings;

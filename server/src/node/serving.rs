@@ -4,7 +4,7 @@ use super::{SharedNode, lock};
 use crate::client_connection::{ClientConnection, ClientInput};
 use crate::connection::{Backend, Delivery, Ending, Flow, Output, RuledConnection, Served};
 use crate::control_queue::ControlRoute;
-use crate::engine::{ConnId, NodeApi, Outcome, UnixMicros};
+use crate::engine::{ConnId, NodeApi, Outcome, Traffic, UnixMicros};
 use crate::fault::Plan;
 use crate::history::Entry;
 use crate::resp::{
@@ -46,9 +46,13 @@ impl SharedNode {
             requests,
             parked,
             replies,
+            received,
             was_partial,
             ..
         } = input;
+        if *received != Traffic::default() {
+            api.received(std::mem::take(received));
+        }
         let mut backend = NodeBackend {
             shared: self,
             connection,

@@ -488,7 +488,8 @@ pub(crate) fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
                     rest = tail;
                     break;
                 }
-                (None, [byte, ..]) if is_space(byte) => break,
+                // Vertical tabs and form feeds separate words, but do not end one.
+                (None, [b' ' | b'\t' | b'\n' | b'\r', ..]) => break,
                 (None, [byte @ (b'"' | b'\''), tail @ ..]) => {
                     quote = Some(*byte);
                     rest = tail;
@@ -594,6 +595,11 @@ mod tests {
             b"*1\r\n$536870913\r\n",
             &[],
             Some("Protocol error: invalid bulk length"),
+        );
+        check(
+            b"ec\x0bo \x0c \"a\"\x0bb\x0c\r\n",
+            &[&[b"ec\x0bo", b"a", b"b\x0c"]],
+            None,
         );
         check(
             b"GET \"x\r\n",

@@ -1,6 +1,7 @@
 //! Access of handlers to connections: sessions, waiters, subscriptions, tracking, watched keys, pauses.
 
 use super::Ctx;
+use crate::engine::buffer_limits::Traffic;
 use crate::engine::channel::Space;
 use crate::engine::clients::blocking::Waiters;
 use crate::engine::clients::buffers::ReplyBufferSettings;
@@ -22,6 +23,16 @@ impl Ctx<'_> {
         normal
             .map(|session| self.state.client_size(session, None, self.now).total)
             .sum()
+    }
+
+    /// What was sent to all clients.
+    pub(crate) fn sent(&self) -> Traffic {
+        let mut sent = self.state.introspection.stats.sent;
+        let others = self.state.clients.sessions.iter_unordered();
+        for session in others.chain(std::iter::once(&*self.session)) {
+            sent.add(session.output.traffic());
+        }
+        sent
     }
 
     /// All other connections. The caller's session is [`Ctx::session`].

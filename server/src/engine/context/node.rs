@@ -44,6 +44,10 @@ impl Ctx<'_> {
     /// Sets all counters to zero.
     pub(crate) fn reset_stats(&mut self) {
         self.state.introspection.stats.reset();
+        let others = self.state.clients.sessions.iter_unordered();
+        for session in others.chain(std::iter::once(&*self.session)) {
+            session.output.take_traffic();
+        }
     }
 
     /// Counts an error that is part of a larger reply.

@@ -1,7 +1,7 @@
 //! [`NodeApi`]: how transports reach a node, be it at rest or inside a long script (`busy_node.rs`).
 
 use crate::engine::Engine;
-use crate::engine::buffer_limits::{OutputLimits, OutputMeter};
+use crate::engine::buffer_limits::{OutputLimits, OutputMeter, Traffic};
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::time::UnixMicros;
@@ -32,6 +32,8 @@ pub trait NodeApi {
     /// Notes how many bytes of requests that are not complete a connection has sent: beside its complete arguments, and in
     /// these. The driver says so at the end of each turn that leaves some.
     fn input_buffered(&mut self, conn: ConnId, unparsed: usize, parsed: usize);
+    /// Counts what a transport has read from a client since the last call.
+    fn received(&mut self, traffic: Traffic);
     /// Forgets a connection.
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
@@ -69,6 +71,11 @@ impl NodeApi for Engine {
 
     fn input_buffered(&mut self, conn: ConnId, unparsed: usize, parsed: usize) {
         self.state_mut().input_buffered(conn, unparsed, parsed);
+    }
+
+    #[inline]
+    fn received(&mut self, traffic: Traffic) {
+        self.state_mut().introspection.stats.received.add(traffic);
     }
 
     fn disconnect(&mut self, conn: ConnId) {

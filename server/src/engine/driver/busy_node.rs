@@ -3,7 +3,7 @@
 use super::dispatch::{Dispatched, dispatch};
 use super::{NodeApi, Outcome};
 use crate::engine::ReplyMode;
-use crate::engine::buffer_limits::{OutputLimits, OutputMeter};
+use crate::engine::buffer_limits::{OutputLimits, OutputMeter, Traffic};
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::origin::Origin;
@@ -33,6 +33,10 @@ impl NodeApi for BusyNode<'_> {
 
     /// Beside a long script no client is evicted (`server.c: isInsideYieldingLongCommand`).
     fn input_buffered(&mut self, _: ConnId, _: usize, _: usize) {}
+
+    fn received(&mut self, traffic: Traffic) {
+        self.state.introspection.stats.received.add(traffic);
+    }
 
     fn disconnect(&mut self, conn: ConnId) {
         self.state.disconnect(conn);

@@ -2,6 +2,7 @@
 //!
 //! Time stands still within a command, so only commands that sleep take time.
 
+use crate::engine::buffer_limits::Traffic;
 use crate::resp::ErrorReply;
 use std::collections::BTreeMap;
 
@@ -43,6 +44,10 @@ pub(crate) struct Stats {
     pub(crate) full_syncs: u64,
     pub(crate) partial_syncs: u64,
     pub(crate) refused_partial_syncs: u64,
+    /// `total_net_input_bytes`, `total_reads_processed`
+    pub(crate) received: Traffic,
+    /// What was sent to connections that have ended; `total_net_output_bytes` and `total_writes_processed` count the others too.
+    pub(crate) sent: Traffic,
     /// `total_net_repl_output_bytes`
     pub(crate) replicated_bytes: u64,
     pub(crate) expired_keys: u64,
@@ -72,6 +77,8 @@ impl Stats {
             full_syncs: 0,
             partial_syncs: 0,
             refused_partial_syncs: 0,
+            received: Traffic::default(),
+            sent: Traffic::default(),
             replicated_bytes: 0,
             expired_keys: 0,
             evicted_keys: 0,

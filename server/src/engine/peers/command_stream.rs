@@ -126,7 +126,8 @@ impl CommandStream {
     pub(in crate::engine) fn take_unit(&mut self) -> Vec<u8> {
         let unit = std::mem::take(&mut self.unit);
         self.unit_bytes = 0;
-        let is_transaction = unit.len() > 1 && !std::mem::take(&mut self.is_plain);
+        let is_plain = std::mem::take(&mut self.is_plain);
+        let is_transaction = unit.len() > 1 && !is_plain;
         let mut out = Vec::new();
         for (at, command) in unit.iter().enumerate() {
             if self.selected != Some(command.db) {
@@ -227,6 +228,12 @@ mod tests {
         stream.add(3, words("DEL d"));
         stream.is_plain = true;
         assert_eq!(shown(&stream.take_unit()), "DEL c DEL d");
+        stream.add(3, words("DEL e"));
+        stream.is_plain = true;
+        assert_eq!(shown(&stream.take_unit()), "DEL e");
+        stream.add(3, words("SET a 1"));
+        stream.add(3, words("SET b 2"));
+        assert_eq!(shown(&stream.take_unit()), "MULTI SET a 1 SET b 2 EXEC");
         assert!(stream.take_unit().is_empty());
     }
 

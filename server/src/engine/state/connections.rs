@@ -52,6 +52,10 @@ impl State {
     }
 
     pub(in crate::engine) fn disconnect(&mut self, conn: ConnId) {
+        if let Some(session) = self.clients.sessions.get(conn) {
+            let sent = session.output.take_traffic();
+            self.introspection.stats.sent.add(sent);
+        }
         self.clients.close(conn);
         if !self.peers.replication.readers.is_empty() {
             self.remove_reader(conn);

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, Test, ask, check, expect, has_ended};
 use redouble::Server;
-use std::io;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv6Addr, TcpStream};
 
 fn dial(server: &Server) -> io::Result<TcpStream> {
@@ -51,6 +51,45 @@ fn a_server_that_is_shut_down_refuses_connections() -> Test {
     let refused = TcpStream::connect(server.addr()).err();
     let kind = refused.ok_or("connected")?.kind();
     assert_eq!(kind, io::ErrorKind::ConnectionRefused);
+    Ok(())
+}
+
+/// INFO counts what the server has read and written, with the request that asks for it.
+#[test]
+fn bytes_of_the_network_are_counted() -> Test {
+    let server = Server::start_blocking()?;
+    let figure = |client: &mut TcpStream, name: &str| -> Result<u64, Box<dyn std::error::Error>> {
+        ask(client, b"INFO stats\r\n")?;
+        let mut head = Vec::new();
+        while head.last() != Some(&b'\n') {
+            let mut byte = [0];
+            client.read_exact(&mut byte)?;
+            head.extend(byte);
+        }
+        let head = String::from_utf8(head)?;
+        let size: usize = head.trim_start_matches('$').trim_end().parse()?;
+        let mut text = vec![0; size + 2];
+        client.read_exact(&mut text)?;
+        let text = String::from_utf8(text)?;
+        let line = text
+            .lines()
+            .find_map(|it| it.strip_prefix(name)?.strip_prefix(':'));
+        Ok(line.ok_or("no figure")?.parse()?)
+    };
+    let mut client = dial(&server)?;
+    ask(&mut client, b"PING\r\n")?;
+    expect(&mut client, b"+PONG\r\n")?;
+    assert_eq!(figure(&mut client, "total_net_input_bytes")?, 6 + 12);
+    let first = figure(&mut client, "total_net_output_bytes")?;
+    assert!(first > 7, "{first}");
+    assert_eq!(figure(&mut client, "total_reads_processed")?, 4);
+    assert_eq!(figure(&mut client, "total_writes_processed")?, 4);
+    ask(&mut client, b"CONFIG RESETSTAT\r\n")?;
+    expect(&mut client, b"+OK\r\n")?;
+    assert_eq!(figure(&mut client, "total_net_output_bytes")?, 5);
+    drop(client);
+    let mut client = dial(&server)?;
+    assert!(figure(&mut client, "total_net_output_bytes")? > 5);
     Ok(())
 }
 
