@@ -18,7 +18,7 @@ pub struct Known {
 pub const KNOWN: &[Known] = &[
     Known {
         name: "own-words",
-        reason: "summaries, histories and notes of COMMAND DOCS and COMMAND INFO are texts of Redis's authors; the \
+        reason: "summaries, complexities, histories and notes of COMMAND DOCS and COMMAND INFO are texts of Redis's authors; the \
                  double has its own, or none",
         is_seen_in_a_transcript: false,
     },
@@ -51,8 +51,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "no-crash",
-        reason: "a script's error({}) or error({err = nil}) is a null pointer in Redis 7.0.15, which crashes; \
-                 the double answers an error",
+        reason: "a script's error({}) or error({err = nil}) is a null pointer in Redis 7.0.15, which crashes, and COMMAND GETKEYS \
+                 with a number of keys that is too large for LMPOP, ZMPOP or ZINTER can crash it; the double answers an error",
         is_seen_in_a_transcript: false,
     },
     Known {
@@ -108,14 +108,20 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "order",
         reason: "KEYS, SCAN, large hashes, sets that are tables (also for a SORT that does not sort), sorted sets for a SORT \
-                 whose weights are equal, channels and patterns have no order in Redis; the double has an order of its \
-                 own, or sorts",
+                 whose weights are equal, channels and patterns, and the rows of FUNCTION LIST, ACL LIST, CONFIG GET with a \
+                 pattern and COMMAND INFO have no order in Redis; the double has an order of its own, or sorts",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "random-count",
         reason: "HRANDFIELD, SRANDMEMBER and ZRANDMEMBER give no more than 4,194,304 random elements at once; Redis writes any \
                  number until the output limit of the client ends it",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "silent-end",
+        reason: "Redis does not disconnect a client without replies (CLIENT REPLY OFF or SKIP) at QUIT or at a protocol error: it \
+                 reads nothing more from it, and the connection stays open; the double disconnects it",
         is_seen_in_a_transcript: false,
     },
     Known {
