@@ -2,7 +2,8 @@
 //!
 //! *Policy* (`networking.c: pauseClients`): a later end replaces an earlier one and a stricter kind
 //! a weaker one, never the reverse. A request that arrives meanwhile waits, and then runs as if
-//! it had just arrived, in the order of arrival. No key is removed while writes are paused.
+//! it had just arrived, in the order of arrival, each with what its client has sent behind it. No key
+//! is removed while writes are paused.
 
 use crate::engine::conn_id::ConnId;
 use crate::engine::time::UnixMillis;

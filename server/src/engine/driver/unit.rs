@@ -1,9 +1,9 @@
 //! One unit of work (a command, a transaction, a script), from its request to all consequences: frames for the
-//! caller, waiters that are served, postponed requests that run. Only this file decides in which order things happen.
+//! caller, waiters that are served. Only this file decides in which order things happen.
 //!
 //! *Order* (`server.c: processCommand`, `blocked.c`): first the caller's reply, behind the frames that its own
-//! request sent to it; then the waiters of each key that became ready, key by key; then, if a pause has ended, the
-//! requests that arrived during the pause.
+//! request sent to it; then the waiters of each key that became ready, key by key. Requests that arrived during a pause are units
+//! of their own, which the driver begins when it has served the caller's input.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
