@@ -457,7 +457,7 @@ fn operations_of<'a>(
     operations.filter(move |it| it.ended.at <= at)
 }
 
-/// True if a call was cancelled before the reply to one of its requests arrived: that reply reaches nobody.
+/// True if a client cancelled a call before a reply to its process arrived: the call cannot read this reply any more.
 fn left_a_request(history: &Reading<'_>, it: &Operation) -> bool {
     let mut requests = history.requests_of(it.actor.host);
     it.outcome == Outcome::Cancelled

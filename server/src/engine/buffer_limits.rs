@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// against limits.
 const FIXED_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Measures how much a client has left unread, for `client-output-buffer-limit` and CLIENT LIST. Up to 16 KiB do not
+/// Measures how much a client has left unread, for `client-output-buffer-limit` and CLIENT LIST, and how much was sent to it, for
+/// INFO. Up to 16 KiB do not
 /// count; of more, all counts. (In Redis the first 16 KiB of many replies do not count either.) Clones measure the
 /// same client.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +32,7 @@ struct Measured {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub(crate) bytes: u64,
-    /// The number of times that something was read or written.
+    /// Number of reads from sockets, or of writes to them.
     pub(crate) turns: u64,
 }
 
