@@ -234,7 +234,8 @@ impl Facts<'_> {
         let landed = earlier.flat_map(|call| {
             self.0.requests_of(call.actor.host).filter_map(|request| {
                 let of_call = call.asked.at <= request.sent && request.sent <= call.ended.at;
-                let here = self.0.session(request).node == node && request.replied.is_none();
+                let session = self.0.session(request);
+                let here = self.0.leads_to(session, node) && request.replied.is_none();
                 let at = request
                     .executed
                     .filter(|&at| call.ended.at < at && at <= due);

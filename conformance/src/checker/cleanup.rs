@@ -12,9 +12,12 @@
 //! more than a lease ago and no longer counts as alive (`Promises::skipping_after`).
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{
-    Actor, Call, Cause, Excuse, Fate, FaultEffect, History, Holder, Kind, Mode, Moment, Operation,
-    Outcome, Reading, TokenSpan, What,
+use crate::{
+    history::{
+        Actor, Call, Cause, Excuse, Fate, FaultEffect, History, Holder, Kind, Mode, Moment,
+        Operation, Outcome, Reading, Request, TokenSpan, What,
+    },
+    scenario::Topology,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +26,9 @@ use std::{
 
 /// What a client's clock may make of the time for which a subscription lingers, as a part of it.
 const DRIFT: u32 = 50;
+
+/// A task that cleans up may pause for an eighth of the lease between two requests, if the lock does not say that it pauses for longer.
+const SWEEPS: u32 = 8;
 
 /// Judges P15.
 pub struct CleanUp;
@@ -346,7 +352,7 @@ fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> bool {
 fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> bool {
     let requests = || {
         let all = history.requests_of(host);
-        all.filter(move |request| history.session(request).node == node)
+        all.filter(move |request| history.leads_to(history.session(request), node))
     };
     let calls = history.operations().iter();
     let calls = calls.filter(|it| it.actor.host == host && it.ended <= look.at);
@@ -400,37 +406,57 @@ fn refreshed(history: &Reading<'_>, look: &Look<'_>) -> Duration {
     let changes = late.flat_map(|late| {
         let there = spans.iter().filter(|it| it.node == late.node);
         let changes = there.flat_map(|it| it.expiries.iter().map(|&(at, ..)| at));
-        changes.filter(|&at| late.stood(at))
+        changes.filter(|&at| late.from <= at && is_stored(history, late, at))
     });
     changes.map(|at| at.at).max().unwrap_or_default()
 }
 
+/// True if a node stored a token when it was last seen by a time. An expired member of a key that stores all holders is there until
+/// a client removes it.
+fn is_stored(history: &Reading<'_>, span: &TokenSpan<'_>, by: Moment) -> bool {
+    let states = history.iter().take_while(|&(at, _)| at <= by);
+    let states = states.filter_map(|(_, what)| {
+        let What::Server { node, stored, .. } = what else {
+            return None;
+        };
+        (*node == span.node).then_some(stored)
+    });
+    states
+        .last()
+        .is_some_and(|stored| stored.iter().any(|it| it.token == span.token))
+}
+
 /// True if a request stored the token, or extended it, after the connection had ended for its process.
 fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
-    history.requests.iter().any(|it| {
-        let session = history.session(it);
-        let theirs = span.owner == Some(session.host) && span.node == session.node;
-        // What stands may have been extended by it, or, under the token of an owner, have got another level.
-        let mut changes = span.expiries.iter().map(|&(at, ..)| at.at);
-        let changed = changes.any(|at| it.executed == Some(at));
-        theirs && changed && history.fate(it) == Fate::Late
+    // The replicas of a server store copies of what the request stored there.
+    let all = history.tokens().spans.iter().chain(&history.queued().spans);
+    let origins = all.filter(|it| it.token == span.token);
+    let mut origins = origins.filter(|it| match history.topology {
+        Topology::Nodes(_) => (it.node, it.from, it.owner) == (span.node, span.from, span.owner),
+        Topology::Replicated { .. } => it.from <= span.from,
+    });
+    origins.any(|origin| {
+        history.requests.iter().any(|it| {
+            let session = history.session(it);
+            let theirs = origin.owner == Some(session.host) && origin.node == session.node;
+            // What stands may have been extended by it, or, under the token of an owner, have got another level.
+            let mut changes = origin.expiries.iter().map(|&(at, ..)| at.at);
+            let changed = changes.any(|at| it.executed == Some(at));
+            theirs && changed && history.fate(it) == Fate::Late
+        })
     })
 }
 
 /// Returns the time until which a process may look for its unanswered requests: a lease after it learned that they stay
-/// unanswered. A call that found its connection broken cannot tell whether it sent its request, and the reply to a request may
-/// be an error although the server executed a part of it, as a script.
+/// unanswered, or after it gave back the grant for which it had sent them. A call that found its connection broken cannot tell
+/// whether it sent its request, and the reply to a request may be an error although the server executed a part of it, as a script.
 fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Search) {
         return at;
     }
     let timeout = history.request_timeout();
-    // A server that does not know a script has not executed it, as the process learns from the reply.
-    let in_doubt = history.requests.iter().filter(|it| {
-        let told = it.replied.is_some_and(|at| at <= history.given_up(it));
-        let unknown_script = told && it.error.as_deref() == Some("NOSCRIPT");
-        it.sent <= at && history.failed(it) && !unknown_script
-    });
+    let requests = history.requests.iter();
+    let in_doubt = requests.filter(|it| it.sent <= at && is_in_doubt(history, it));
     let known = in_doubt.map(|it| {
         let given_up = history.given_up(it);
         let settled = history.settled(it);
@@ -442,10 +468,36 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     let known = known.chain(given_up.map(|it| it.ended.at));
     let found = (0..history.sessions.len()).filter_map(|session| found_broken(history, session));
     let known = known.chain(found.filter(|&noticed| noticed <= at));
+    let released = operations_of(history, at).filter(|it| gives_back_in_doubt(history, it));
+    let known = known.chain(released.map(|it| it.ended.at));
     let known = known.max().map_or(at, |known| {
         known.saturating_add(history.lease + 2 * timeout)
     });
     known.max(at)
+}
+
+/// True if the process cannot tell whether a server executed the request. A server that does not know a script has not executed it,
+/// as the process learns from the reply.
+fn is_in_doubt(history: &Reading<'_>, request: &Request) -> bool {
+    let told = (request.replied).is_some_and(|at| at <= history.given_up(request));
+    let unknown_script = told && request.error.as_deref() == Some("NOSCRIPT");
+    history.failed(request) && !unknown_script
+}
+
+/// True if the call gave back a grant while the process could not tell whether a server had executed a request that it had sent
+/// since it asked for this grant: such a request may land later and store the token again.
+fn gives_back_in_doubt(history: &Reading<'_>, it: &Operation) -> bool {
+    let grant = it.call.gives_back();
+    let asked = grant.and_then(|grant| {
+        let mut operations = history.operations().iter();
+        operations.find(|other| other.op == grant)
+    });
+    asked.is_some_and(|grant| {
+        history.requests_of(it.actor.host).any(|request| {
+            let since = grant.asked.at <= request.sent && request.sent <= it.ended.at;
+            since && is_in_doubt(history, request)
+        })
+    })
 }
 
 /// The calls that had ended at a time.
@@ -462,7 +514,7 @@ fn left_a_request(history: &Reading<'_>, it: &Operation) -> bool {
     let mut requests = history.requests_of(it.actor.host);
     it.outcome == Outcome::Cancelled
         && requests.any(|request| {
-            let during = it.asked.at <= request.sent && request.sent < it.ended.at;
+            let during = it.asked <= request.sent_at() && request.sent_at() < it.ended;
             during && request.replied.is_none_or(|replied| it.ended.at <= replied)
         })
 }
@@ -493,10 +545,9 @@ fn sent_nothing(history: &Reading<'_>, it: &Operation) -> bool {
     if !theirs.any(|session| session.closed.is_some_and(|closed| closed <= ended)) {
         return false;
     }
-    let begun = history.last_attempt(it).unwrap_or(it.asked).at;
-    let mut sent = history.requests_of(host).map(|request| request.sent);
-    // A request of the instant at which the call ended is one that cleans up after it.
-    !sent.any(|sent| begun <= sent && sent < ended)
+    let begun = history.last_attempt(it).unwrap_or(it.asked);
+    let mut sent = history.requests_of(host).map(Request::sent_at);
+    !sent.any(|sent| begun <= sent && sent < it.ended)
 }
 
 /// Returns the time until which a task may clean up that sends one request after the other, each at most a pause after the reply
@@ -505,12 +556,15 @@ fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Sweep) {
         return at;
     }
-    let pause = history.terms.retry + history.terms.timing_tolerance();
+    let pause = history.terms.retry.max(history.lease / SWEEPS) + history.terms.timing_tolerance();
     let hosts: BTreeSet<u8> = history.sessions.iter().map(|it| it.host).collect();
     let busy = hosts.into_iter().map(|host| {
         let mut busy = at;
         for request in history.requests_of(host).filter(|it| at <= it.sent) {
-            if request.sent > busy.saturating_add(pause) {
+            let stopped = history
+                .fault_intervals()
+                .stopped_for(host, busy, request.sent);
+            if request.sent > busy.saturating_add(pause + stopped) {
                 break;
             }
             let given_up = history.given_up(request);
@@ -566,7 +620,7 @@ mod tests {
     use crate::{
         checker::hand_made::*,
         history::Cause,
-        scenario::{Fault, Lost, Topology},
+        scenario::{Fault, Lost},
     };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
@@ -893,6 +947,112 @@ mod tests {
             !looks_until(12, Some(3), Some(2)),
             "its request had its answer"
         );
+    }
+
+    /// A request lands when its connection has ended, and the replica stores a copy of its token.
+    #[test]
+    fn a_copy_of_what_lands_late_stays_as_long() {
+        let passes = |closed: u64| {
+            let copy = Holder {
+                token: b"a".to_vec(),
+                expires: Some(s(18)),
+                ..Holder::default()
+            };
+            let copied = What::Server {
+                node: 1,
+                cause: Cause::Server,
+                stored: vec![copy],
+                anonymous: 0,
+            };
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (3, unknown(1)),
+                (6, stores(0, "a", Some(18))),
+                (6, copied),
+                (7, remains(&["lock"], 0, 0)),
+                (18, remains(&[], 0, 0)),
+            ]);
+            history.topology = Topology::Replicated { replicas: 1 };
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, Some(closed));
+            history.asks(0, 1, Some(6), None);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(passes(2));
+        assert!(!passes(8), "the connection stood");
+    }
+
+    /// Without latency a call sends its request and is cancelled at one instant.
+    #[test]
+    fn a_request_is_of_the_call_that_is_cancelled_at_the_same_instant() {
+        let looks = |before: bool| {
+            let cancelled = What::Info {
+                op: 1,
+                error: crate::history::CANCELLED.to_owned(),
+            };
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (1, cancelled),
+                (1, remains(&[], 0, 1)),
+                (15, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            history.asks(0, 1, Some(1), Some(1));
+            history.requests[0].place = if before { 1 } else { 2 };
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks(true));
+        assert!(!looks(false), "the task sent it after the call");
+    }
+
+    /// A task sends a request each second. `stopped`: its process does not run in between.
+    #[test]
+    fn a_task_that_cleans_up_may_be_stopped_between_two_requests() {
+        let sweeps = |stopped: bool| {
+            let mut entries = vec![(1, tries(1, 0)), (3, unknown(1)), (8, remains(&[], 0, 1))];
+            if stopped {
+                entries.extend([(9, What::Pause { host: 0 }), (13, What::Resume { host: 0 })]);
+            }
+            entries.push((15, remains(&[], 0, 0)));
+            let mut history = history(entries);
+            (history.lease, history.terms.retry) = (s(12), s(1));
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            for sent in [8, 13] {
+                history.asks(0, sent, Some(sent), Some(sent));
+            }
+            swept(&Reading::of(&history), s(8))
+        };
+        assert_eq!(sweeps(true), s(16));
+        assert_eq!(sweeps(false), s(11));
+    }
+
+    /// A request to acquire the lock gets no reply; the client asks again and is granted the lock. From its release at 10 on it looks
+    /// for the first request.
+    #[test]
+    fn a_task_looks_for_a_request_from_the_release_of_its_grant_on() {
+        let looks_until = |gone, replied, sent| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (4, granted(1, Some(15))),
+                (9, releases(2, 0, 1)),
+                (10, done(2)),
+                (10, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(sent), replied);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(26, None, 2));
+        assert!(!looks_until(27, None, 2), "longer than a lease");
+        assert!(!looks_until(26, Some(3), 2), "it had its answer");
+        assert!(!looks_until(26, None, 0), "it is one of an earlier call");
     }
 
     /// The client gives the call up at 3, and looks for its request until its lease is over.

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::ConcurrentGrants,
         Self::LastMillisecond,
         Self::ClockSetBack,
@@ -54,6 +54,7 @@ impl Excuse {
         Self::NodeUnheard,
         Self::EarlierRequest,
         Self::UndoneMeanwhile,
+        Self::GrantedTooLate,
         Self::FewForgot,
     ];
 
@@ -100,7 +101,8 @@ impl Excuse {
             | Self::RivalWaits
             | Self::NodeUnheard
             | Self::EarlierRequest
-            | Self::UndoneMeanwhile => Property::Truth,
+            | Self::UndoneMeanwhile
+            | Self::GrantedTooLate => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -154,7 +156,7 @@ impl Excuse {
                 "the first call of a process takes another request timeout to connect"
             }
             Self::Sweep => {
-                "a task cleans up: it sends one request after the other, for a lease at most"
+                "a task cleans up for a lease at most: it sends one request after the other, with pauses of at most an eighth of the lease"
             }
             Self::SubscriptionStruck => {
                 "a fault strikes the request that ends a lingering subscription, so the client sends it again"
@@ -189,6 +191,10 @@ impl Excuse {
             Self::UndoneMeanwhile => {
                 "an earlier call of the process without an answer is still being undone, by requests that follow one \
                  another: a token that appears meanwhile may be that call's"
+            }
+            Self::GrantedTooLate => {
+                "the reply to a request of the call takes as long as the lease, less a tenth: a grant would be over, and a lock may \
+                 report that as a refusal"
             }
             Self::WaitsInProcess => {
                 "another task of the same process has a grant that it has not released: the lock may exclude the tasks of a \
@@ -294,6 +300,7 @@ impl Excuse {
             Self::RivalWaits => "the other client does not wait",
             Self::EarlierRequest => "the node executed that request before the call",
             Self::UndoneMeanwhile => "no request of that call is under way any more",
+            Self::GrantedTooLate => "the reply takes half of the lease",
             Self::WaitsInProcess => "the grant is one of another process",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
@@ -416,6 +423,7 @@ mod tests {
             }
             Excuse::EarlierRequest => (asked_before(5), asked_before(4)),
             Excuse::UndoneMeanwhile => (undone_until(6), undone_until(4)),
+            Excuse::GrantedTooLate => (granted_after(11), granted_after(6)),
             Excuse::SplitVotes => (undecided(true), undecided(false)),
             Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
             Excuse::FirstConnection => (connects(false), connects(true)),
@@ -605,6 +613,18 @@ mod tests {
             history.dials(0, node, 3, None);
         }
         history.sessions[1].opened = s(opened);
+        history
+    }
+
+    /// The server stores the token of a call for a lease; its reply arrives after so many seconds, and the call is refused.
+    fn granted_after(replied: u64) -> History {
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (replied, refused(1)),
+        ]);
+        history.dials(0, 0, 0, None);
+        history.asks(0, 1, Some(1), Some(replied));
         history
     }
 

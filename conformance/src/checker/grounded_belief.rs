@@ -6,7 +6,8 @@
 //! request of the holder's process stored between the start of the acquisition and its ok. For a re-entry, it may also
 //! be a token of a grant that the same actor has already. If several tasks of a process acquire at once, there may be
 //! several candidates: the grant is grounded if one of them is stored throughout. A stored holder does not count if its
-//! mode is not the mode of the grant (several entries of one token stand for the sum of their permits), or if its depth is less than the number of grants in which its owner believes.
+//! mode is not the mode of the grant. Several entries of one token stand for the sum of their permits, and an owner that may write
+//! may read as well. The depths of an owner's entries add up to at least the number of grants in which it believes.
 //!
 //! Servers that only count holders must count at least as many holders as believe that they hold the lock.
 
@@ -296,15 +297,19 @@ impl<'a> Record<'a> {
     fn stands(&self, wanted: &Wanted<'_>, at: Moment) -> bool {
         let shared = wanted.shared.iter();
         let believed = shared.filter(|it| it.from <= at && at < it.to).count();
-        let deep = |depth| usize::try_from(depth).is_ok_and(|depth| depth >= believed);
-        let lives = |stored: &&Holder| {
-            let theirs = stored.token == wanted.token && stored.lives(at.at);
-            theirs && stored.depth.is_none_or(deep)
-        };
-        let right = |stored: &Holder| stored.mode.is_none_or(|mode| mode == wanted.mode);
+        let lives = |stored: &&Holder| stored.token == wanted.token && stored.lives(at.at);
+        // An owner that may write may read as well.
+        let covers = |mode| mode == Mode::Exclusive && !wanted.shared.is_empty();
+        let right =
+            |stored: &Holder| (stored.mode).is_none_or(|mode| mode == wanted.mode || covers(mode));
         self.agree(at, |state| {
             let mut living = state.stored.iter().filter(lives);
-            living.clone().any(right) || {
+            // The owner's grants to read and to write may have an entry each.
+            let mut depths = living.clone().map(|stored| stored.depth);
+            let depth = depths.try_fold(0_u32, |sum, depth| Some(sum.saturating_add(depth?)));
+            let depth = depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX));
+            let deep = depth.is_none_or(|depth| depth >= believed);
+            deep && living.clone().any(right) || {
                 // Several entries of one token stand for the sum of their permits.
                 let permits = living.clone().filter_map(|stored| stored.mode);
                 let permits = permits.map(Mode::permits).fold(0, u32::saturating_add);
@@ -415,6 +420,51 @@ mod tests {
         assert_eq!(stored(&[2, 1]), None);
         assert!(stored(&[1, 1]).is_some());
         assert!(stored(&[1]).is_some());
+    }
+
+    /// An owner acquires the lock to write, and again to read.
+    #[test]
+    fn the_depths_of_an_owners_entries_add_up_to_its_grants() {
+        let judged = |entries: &[(Mode, u32)]| {
+            let holder = |&(mode, depth): &(Mode, u32)| Holder {
+                token: b"a".to_vec(),
+                mode: Some(mode),
+                depth: Some(depth),
+                expires: Some(s(11)),
+            };
+            let state = |entries: &[(Mode, u32)]| What::Server {
+                node: 0,
+                cause: Cause::Client(0),
+                stored: entries.iter().map(holder).collect(),
+                anonymous: 0,
+            };
+            let asks = |op, mode| What::Invoke {
+                op,
+                actor: crate::history::Actor::on(0),
+                call: crate::history::Call::Try { mode },
+            };
+            let named = |op| What::Ok {
+                op,
+                deadline: Some(s(10)),
+                fence: None,
+                number: None,
+                token: Some(crate::history::Token::of_owner(b"a".to_vec())),
+            };
+            let mut history = history(vec![
+                (0, asks(1, Mode::Exclusive)),
+                (1, state(&[(Mode::Exclusive, 1)])),
+                (2, named(1)),
+                (3, asks(2, Mode::Shared)),
+                (4, state(entries)),
+                (5, named(2)),
+            ]);
+            history.reentrant = true;
+            GroundedBelief.check(&history) == Finding::Valid
+        };
+        assert!(judged(&[(Mode::Exclusive, 1), (Mode::Shared, 1)]));
+        assert!(judged(&[(Mode::Exclusive, 2)]));
+        assert!(!judged(&[(Mode::Exclusive, 1)]), "a level is missing");
+        assert!(!judged(&[(Mode::Shared, 2)]), "a reader may not write");
     }
 
     #[test]

@@ -20,7 +20,7 @@
 
 use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::history::{
-    Belief, Call, End, Excuse, FaultIntervals, Kind, Mode, Moment, OpId, Operation, Outcome,
+    Belief, Call, Cause, End, Excuse, FaultIntervals, Kind, Mode, Moment, OpId, Operation, Outcome,
     Reading, Refusal, TokenSpan,
 };
 use crate::scenario::Topology;
@@ -295,8 +295,16 @@ fn is_undecided(history: &Reading<'_>, it: &Operation) -> bool {
         let holders: BTreeSet<&[u8]> = standing.map(|span| span.token).collect();
         holders.len() > usize::try_from(room).unwrap_or(usize::MAX)
     };
+    // A node that lost the token of the round counts as failed, whatever it answered.
+    let forgot = |node: u8| {
+        history.tokens().spans.iter().any(|span| {
+            let (gone, cause) = span.gone;
+            let of_round = span.owner == Some(host) && round.asked < span.from;
+            span.node == node && of_round && cause == Cause::Fault && gone < round.ended
+        })
+    };
     let (heard, silent): (Vec<u8>, Vec<u8>) =
-        (0..nodes).partition(|&node| history.is_heard(host, Some(node), &round));
+        (0..nodes).partition(|&node| history.is_heard(host, Some(node), &round) && !forgot(node));
     let quorum = usize::from(nodes) / 2 + 1;
     let granted = heard.iter().filter(surely_free).count();
     let refused = heard.iter().filter(surely_taken).count();
@@ -549,7 +557,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, Holder, What},
+        history::{Holder, What},
         scenario::{Fault, Topology},
     };
 
@@ -691,6 +699,26 @@ mod tests {
         };
         assert!(tried(None));
         assert!(!tried(Some(Fault::Evict { node: 1 })));
+    }
+
+    /// Of three nodes the first one stores a foreign token, and the second one no longer stores the token of the call.
+    #[test]
+    fn a_node_that_forgot_the_token_of_a_round_counts_as_failed() {
+        let waited = |cause| {
+            let error = "split votes".to_owned();
+            let mut history = history(vec![
+                (0, stores_on(0, 1, "b", Some(20))),
+                (1, waits(1, 0, 20)),
+                (2, stores_on(1, 0, "a", Some(12))),
+                (2, stores_on(2, 0, "a", Some(12))),
+                (3, empties(1, cause)),
+                (4, What::Info { op: 1, error }),
+            ]);
+            history.topology = Topology::Nodes(3);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(!waited(Cause::Fault));
+        assert!(waited(Cause::Client(0)), "the process removed it");
     }
 
     #[test]

@@ -196,7 +196,7 @@ fn asks_again(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment) -> Dur
     let requests = theirs.flat_map(|host| history.requests_of(host));
     let asks = requests.filter(|it| {
         from < it.sent_at()
-            && history.session(it).node == ghost.node
+            && history.leads_to(history.session(it), ghost.node)
             && !PREPARES.contains(&&*it.command)
     });
     let first = asks.filter_map(|it| it.executed).min();

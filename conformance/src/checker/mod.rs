@@ -511,10 +511,13 @@ pub(crate) mod hand_made {
             executed: Option<u64>,
             replied: Option<u64>,
         ) {
+            // It is sent after all that happens at its instant.
+            let before = self.entries.iter().filter(|entry| entry.at <= s(sent));
+            let place = before.count();
             self.requests.push(Request {
                 session,
                 sent: s(sent),
-                place: 0,
+                place,
                 bytes: 1,
                 command: "SET".to_owned(),
                 blocks: Duration::ZERO,

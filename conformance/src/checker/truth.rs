@@ -146,6 +146,9 @@ impl Facts<'_> {
                 {
                     "that it released the lock, but its request removed nothing"
                 }
+                Outcome::Ok if !inner && self.refuted(belief, it) => {
+                    "that it released the lock, but a majority of the nodes answered that the lock was gone"
+                }
                 Outcome::Fail(Refusal::Lost)
                     if self.stood_throughout(belief, it.asked, it.ended) =>
                 {
@@ -332,6 +335,32 @@ impl Facts<'_> {
         })
     }
 
+    /// Returns true if so many of several nodes answered a request of the call and stored no token of the grant at any instant
+    /// of it that the others are no majority. A token that a request of the process removed before the call does not count as gone.
+    fn refuted(&self, belief: &Belief, it: &Operation) -> bool {
+        let Topology::Nodes(nodes @ 2..) = self.0.topology else {
+            return false;
+        };
+        let (host, names) = (it.actor.host, self.names(belief));
+        let denies = |node: &u8| {
+            let mut requests = self.0.requests_of(host);
+            let answered = requests.any(|request| {
+                self.0.session(request).node == *node
+                    && it.asked <= request.sent_at()
+                    && request.error.is_none()
+                    && request.replied.is_some_and(|at| at <= it.ended.at)
+            });
+            let mut theirs = self.0.tokens().spans.iter();
+            let stored = theirs.any(|span| {
+                let removed = span.gone.1 == Client(host) && belief.from < span.gone.0;
+                let there = span.stood_within(it.asked, it.ended) || removed;
+                span.node == *node && names.contains(span.token) && there
+            });
+            answered && !stored
+        };
+        !names.is_empty() && (0..nodes).filter(denies).count() >= self.quorum()
+    }
+
     /// Returns true if a request of the process lowered the count of holders during the call.
     fn counted_down(&self, it: &Operation) -> bool {
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
@@ -468,6 +497,9 @@ impl Facts<'_> {
         if self.0.accepts(Excuse::HeldInProcess) && self.held_in_process(it) {
             return true;
         }
+        if self.0.accepts(Excuse::GrantedTooLate) && self.would_be_over(it) {
+            return true;
+        }
         let host = it.actor.host;
         let since = it.asked.at.saturating_sub(self.0.recovery());
         let heard = self
@@ -542,6 +574,35 @@ impl Facts<'_> {
         let timeout = self.0.request_timeout();
         let busy = self.0.busy_until(host, None, ended, timeout, UNDOING_STEPS);
         ended < busy && at.at <= busy
+    }
+
+    /// Returns true if a grant would be over: the process waited for the reply to a request of the call for as long as the lease,
+    /// less a tenth for clocks and margins; in a call that does not wait, for the replies to several requests together.
+    fn would_be_over(&self, it: &Operation) -> bool {
+        let sent = self.0.requests_of(it.actor.host).filter(|request| {
+            let of_call = it.asked <= request.sent_at() && request.sent_at() < it.ended;
+            of_call && request.blocks.is_zero()
+        });
+        let replies = sent.map(|request| {
+            let replied = request.replied.unwrap_or(Duration::MAX);
+            (request.sent, replied.min(it.ended.at))
+        });
+        let waited = if matches!(it.call, Call::Try { .. }) {
+            let mut replies: Vec<_> = replies.collect();
+            replies.sort_unstable();
+            let waited = replies.into_iter().fold(
+                (Duration::ZERO, Duration::ZERO),
+                |(waited, until), (from, to)| {
+                    let more = to.saturating_sub(from.max(until));
+                    (waited + more, until.max(to))
+                },
+            );
+            waited.0
+        } else {
+            let longest = replies.map(|(from, to)| to.saturating_sub(from)).max();
+            longest.unwrap_or_default()
+        };
+        waited >= self.0.lease - self.0.lease / 10
     }
 
     /// Returns true if another task of the process was in a call to acquire the lock, or had a grant that it had not

@@ -95,6 +95,8 @@ pub enum Excuse {
     EarlierRequest,
     /// An earlier call of the process that had no answer is still being undone.
     UndoneMeanwhile,
+    /// The replies to a call took as long as the lease.
+    GrantedTooLate,
     /// Few enough nodes forgot a grant.
     FewForgot,
 }

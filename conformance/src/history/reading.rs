@@ -135,7 +135,7 @@ impl<'a> Reading<'a> {
         nodes.into_iter().all(|node| {
             let mut requests = self.requests_of(host).filter(|it| {
                 let meanwhile = since <= it.sent && it.sent <= ended;
-                meanwhile && self.session(it).node == node
+                meanwhile && self.leads_to(self.session(it), node)
             });
             self.fault_intervals.heard_by(node, host, since, ended)
                 && !self.is_broken(host, node, call.asked.at)

@@ -2,7 +2,7 @@
 //! Checkers ask here what delayed a call. They do not ask which fault was active.
 
 use super::{History, Moment, What};
-use crate::scenario::Fault;
+use crate::scenario::{Fault, Topology};
 use std::{collections::BTreeSet, time::Duration};
 
 /// A connection of a client process to a server.
@@ -89,6 +89,15 @@ impl History {
         &self.sessions[request.session]
     }
 
+    /// Returns true if a connection leads to the address of a server: a master and its replicas have one address.
+    #[must_use]
+    pub fn leads_to(&self, session: &Session, node: u8) -> bool {
+        match self.topology {
+            Topology::Nodes(_) => session.node == node,
+            Topology::Replicated { .. } => true,
+        }
+    }
+
     /// Returns the fate of a request.
     #[must_use]
     pub fn fate(&self, request: &Request) -> Fate {
@@ -123,7 +132,7 @@ impl History {
     pub fn is_broken(&self, host: u8, node: u8, at: Duration) -> bool {
         let theirs = || {
             let all = self.sessions.iter();
-            all.filter(|session| session.host == host && session.node == node)
+            all.filter(|session| session.host == host && self.leads_to(session, node))
         };
         let broken = theirs().filter(|session| session.broken);
         let broken = broken.filter_map(|session| session.closed);
@@ -150,7 +159,7 @@ impl History {
     pub fn pauses_before_dial(&self, host: u8, node: u8, at: Duration) -> bool {
         let theirs = self.sessions.iter().enumerate();
         let theirs = theirs
-            .filter(|(_, it)| it.host == host && it.node == node && it.dialled <= at)
+            .filter(|(_, it)| it.host == host && self.leads_to(it, node) && it.dialled <= at)
             .max_by_key(|(_, it)| it.dialled);
         let Some((index, session)) = theirs else {
             return false;
@@ -244,7 +253,7 @@ impl History {
         count: u32,
     ) -> Duration {
         let there = |session: &Session| {
-            session.host == host && node.is_none_or(|node| session.node == node)
+            session.host == host && node.is_none_or(|node| self.leads_to(session, node))
         };
         let spans: Vec<(Duration, Duration)> = {
             let dials = self.sessions.iter().filter(|session| there(session));
@@ -318,6 +327,11 @@ mod tests {
         assert!(broken(7));
         assert!(!broken(9));
         assert!(!history.is_broken(1, 0, s(7)));
+        // The connection to a master that failed is broken for its replica too, to which the address leads then.
+        assert!(!history.is_broken(0, 1, s(7)));
+        history.topology = Topology::Replicated { replicas: 1 };
+        assert!(history.is_broken(0, 1, s(7)));
+        assert!(!history.is_broken(0, 1, s(9)));
     }
 
     #[test]

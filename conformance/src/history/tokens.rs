@@ -245,17 +245,24 @@ impl<'a, 'o> SpanReader<'a, 'o> {
         }
     }
 
-    /// A node was seen to have these tokens and no others.
-    fn see(&mut self, node: u8, at: Moment, cause: Cause, shown: &[Shown<'a>]) {
+    /// A node was seen to have these tokens and no others. A token with several entries stands until the last of them expires.
+    fn see(&mut self, node: u8, at: Moment, cause: Cause, entries: &[Shown<'a>]) {
+        let mut shown: Vec<Shown<'a>> = Vec::with_capacity(entries.len());
+        for &(token, expires) in entries {
+            match shown.iter_mut().find(|(known, _)| *known == token) {
+                Some((_, latest)) => *latest = latest.zip(expires).map(|(a, b)| a.max(b)),
+                None => shown.push((token, expires)),
+            }
+        }
         let spans = &mut self.spans;
         self.living.retain(|&index| {
             let span = &mut spans[index];
             if span.node == node {
-                span.go_on(at, cause, shown);
+                span.go_on(at, cause, &shown);
             }
             span.node != node || at < span.gone.0
         });
-        for &new in shown {
+        for new in shown {
             let known = |index: &usize| {
                 let span = &spans[*index];
                 span.node == node && span.token == new.0
@@ -350,7 +357,38 @@ impl<'a> Tokens<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::hand_made::*;
+    use crate::{
+        checker::hand_made::*,
+        history::{Holder, What},
+    };
+
+    #[test]
+    fn a_token_with_several_entries_stands_until_the_last_of_them_expires() {
+        let entries = |expire: &[Option<u64>]| What::Server {
+            node: 0,
+            cause: Cause::Client(0),
+            stored: expire
+                .iter()
+                .map(|&expires| Holder {
+                    token: b"a".to_vec(),
+                    expires: expires.map(s),
+                    ..Holder::default()
+                })
+                .collect(),
+            anonymous: 0,
+        };
+        let gone = |later: Option<u64>| {
+            let several = entries(&[Some(10), later, Some(9)]);
+            let history = history(vec![(0, several), (11, entries(&[]))]);
+            let tokens = history.tokens();
+            assert_eq!(tokens.spans.len(), 1);
+            tokens.spans[0].gone
+        };
+        assert_eq!(gone(Some(20)).1, Cause::Client(0));
+        assert_eq!(gone(None).1, Cause::Client(0), "one has no expiry");
+        let expired = Moment::at(s(10) + Duration::from_millis(1));
+        assert_eq!(gone(Some(8)), (expired, Cause::Server));
+    }
 
     #[test]
     fn a_life_ends_by_removal_or_by_expiry() {

@@ -15,6 +15,8 @@ pub(super) struct Workload {
     named: bool,
     /// True if holders mostly access the resource.
     visits: bool,
+    /// True if clients take one permit each, so several hold a semaphore side by side while others ask.
+    one_each: bool,
     cycles: Vec<Vec<Cycle>>,
 }
 
@@ -46,6 +48,9 @@ enum Extra {
     /// An extension near the end of the lease, this long after the acquisition.
     RenewLate(u64),
     CancelledRenew(u32),
+    /// An extension so long after the acquisition. The holder stays until then, past the end of the first lease: it relies on the
+    /// extension.
+    RenewAndStay(u64, u64),
     Access,
     /// The holder acquires the lock again, and releases that level.
     Nested,
@@ -54,26 +59,46 @@ enum Extra {
     NestedLate(u64, u64),
 }
 
+/// A time past the end of a lease of 120 units.
+const PAST_LEASE: u64 = 122;
+
 /// Numbers of rounds of an actor.
 const ROUNDS: std::ops::Range<usize> = 2..6;
 
-pub(super) fn of(promises: Promises, overwork: bool) -> impl Strategy<Value = Workload> {
+pub(super) fn of(promises: Promises, overwork: bool) -> BoxedStrategy<Workload> {
     let (kind, set_up, named) = (promises.kind, promises.set_up, promises.named);
-    let workload = move |visits| {
-        let cycle = cycle(promises.reentrant, overwork, visits);
+    let workload = move |visits, one_each| {
+        let cycle = cycle(promises, overwork, visits);
         let cycles = vec(vec(cycle, ROUNDS), usize::from(HOSTS_MAX) + 1);
         cycles.prop_map(move |cycles| Workload {
             kind,
             set_up,
             named,
             visits,
+            one_each,
             cycles,
         })
     };
-    prop_oneof![2 => workload(false), 1 => workload(true)]
+    match kind {
+        Kind::Semaphore(2..) => prop_oneof![
+            2 => workload(false, false),
+            1 => workload(true, false),
+            3 => workload(false, true),
+        ]
+        .boxed(),
+        Kind::Semaphore(_)
+        | Kind::Mutex
+        | Kind::ReadWrite
+        | Kind::Admission(_)
+        | Kind::Latch(_) => prop_oneof![
+            2 => workload(false, false),
+            1 => workload(true, false),
+        ]
+        .boxed(),
+    }
 }
 
-fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value = Cycle> {
+fn cycle(promises: Promises, overwork: bool, visits: bool) -> impl Strategy<Value = Cycle> {
     let how = prop_oneof![
         2 => Just(How::Try),
         6 => (10..240_u64).prop_map(How::Wait),
@@ -86,14 +111,18 @@ fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value =
     } else {
         short.boxed()
     };
-    let nested = if reentrant { 6 } else { 0 };
-    let (nothing, renew, access) = if visits { (3, 2, 13) } else { (9, 5, 4) };
+    let nested = if promises.reentrant { 6 } else { 0 };
+    let (nothing, renew, access) = if visits { (3, 2, 13) } else { (9, 4, 4) };
+    // A lock that renews by itself shows its mistakes to a holder that stays.
+    let stays = if promises.renews { 3 } else { 1 };
     let extra = prop_oneof![
         nothing => Just(Extra::Nothing),
         renew => Just(Extra::Renew),
         1 => Just(Extra::RenewTwice),
         2 => (108..122_u64).prop_map(Extra::RenewLate),
         1 => (1..6_u32).prop_map(Extra::CancelledRenew),
+        stays => (40..110_u64, 12..100_u64)
+            .prop_map(|(renews, stays)| Extra::RenewAndStay(renews, (renews + stays).max(PAST_LEASE))),
         access => Just(Extra::Access),
         nested => Just(Extra::Nested),
         nested / 3 => (60..118_u64, 10..110_u64).prop_map(|(enters, stays)| Extra::NestedLate(enters, stays)),
@@ -116,16 +145,17 @@ fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value =
 }
 
 impl Cycle {
-    fn mode(&self, kind: Kind) -> Mode {
+    fn mode(&self, kind: Kind, one_each: bool) -> Mode {
         match kind {
+            Kind::Semaphore(_) if one_each => Mode::Permits(1),
             Kind::ReadWrite if !self.mode.is_multiple_of(3) => Mode::Shared,
             Kind::Semaphore(permits) => Mode::Permits(1 + u32::from(self.mode) % permits.max(1)),
             Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => Mode::Exclusive,
         }
     }
 
-    fn takes(&self, kind: Kind) -> Op {
-        let mode = self.mode(kind);
+    fn takes(&self, kind: Kind, one_each: bool) -> Op {
+        let mode = self.mode(kind, one_each);
         match self.how {
             How::Try => Op::Try { mode },
             How::Wait(wait_ms) => Op::Acquire { mode, wait_ms },
@@ -196,7 +226,7 @@ impl Workload {
         let mut at = 0;
         for (index, cycle) in cycles.iter().enumerate() {
             at += cycle.gap;
-            ops.push((at, cycle.takes(self.kind)));
+            ops.push((at, cycle.takes(self.kind, self.one_each)));
             let midway = at + cycle.hold / 2;
             match cycle.extra {
                 Extra::Nothing => {}
@@ -205,19 +235,20 @@ impl Workload {
                     ops.extend([at + cycle.hold / 4, midway].map(|at| (at, Op::Renew)));
                 }
                 Extra::RenewLate(late) => ops.push((at + late, Op::Renew)),
+                Extra::RenewAndStay(renews, _) => ops.push((at + renews, Op::Renew)),
                 Extra::CancelledRenew(polls) => ops.push((midway, Op::CancelledRenew { polls })),
                 Extra::Access => ops.push((midway, Op::Access)),
                 Extra::Nested => {
-                    ops.push((at + cycle.hold / 4, cycle.takes(self.kind)));
+                    ops.push((at + cycle.hold / 4, cycle.takes(self.kind, self.one_each)));
                     ops.push((midway, Op::Release));
                 }
                 Extra::NestedLate(enters, stays) => {
-                    ops.push((at + enters, cycle.takes(self.kind)));
+                    ops.push((at + enters, cycle.takes(self.kind, self.one_each)));
                     ops.push((at + enters + stays, Op::Release));
                 }
             }
             let late = match cycle.extra {
-                Extra::RenewLate(late) => late,
+                Extra::RenewLate(late) | Extra::RenewAndStay(_, late) => late,
                 Extra::NestedLate(enters, stays) => enters + stays,
                 Extra::Nothing
                 | Extra::Renew

@@ -23,6 +23,8 @@ enum Votes {
     Half,
     /// An OK from three nodes, however long the replies take.
     Slow,
+    /// An OK from three nodes; a release that removed the token from one node counts as successful.
+    ReleasedIfAny,
 }
 
 struct Grant {
@@ -62,6 +64,7 @@ impl Subject for Votes {
             Self::ErrorsToo => "errors-are-votes",
             Self::Half => "two-of-five",
             Self::Slow => "no-time-is-taken-off",
+            Self::ReleasedIfAny => "released-if-any",
         }
     }
 
@@ -109,7 +112,12 @@ impl Subject for Votes {
     }
 
     async fn release(&self, lock: &Handle, grant: Grant) -> Result<bool, BoxError> {
-        Ok(Self::remove(lock, &grant.token.0).await? >= Self::majority(lock))
+        let removed = Self::remove(lock, &grant.token.0).await?;
+        let needed = match self {
+            Self::ReleasedIfAny => 1,
+            _ => Self::majority(lock),
+        };
+        Ok(removed >= needed)
     }
 
     fn deadline(&self, grant: &Grant) -> Option<Duration> {
@@ -243,4 +251,9 @@ fn two_of_five_are_no_majority() {
 #[test]
 fn the_time_of_the_requests_is_taken_off_the_lease() {
     is_convicted(Votes::Slow, Property::GroundedBelief);
+}
+
+#[test]
+fn a_release_on_one_node_of_five_is_no_release() {
+    is_convicted(Votes::ReleasedIfAny, Property::Truth);
 }

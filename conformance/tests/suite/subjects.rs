@@ -79,6 +79,10 @@ impl Handle {
             owner: host.random_token(),
         })
     }
+
+    const fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
 }
 
 impl Shape {
@@ -201,7 +205,7 @@ impl Subject for Unseen {
             .arg(permits)
             .invoke_async(&mut lock.redis.clone())
             .await?;
-        let until = sent + Duration::from_millis(lock.lease_ms).mul_f64(0.97);
+        let until = sent + lock.lease().mul_f64(0.97);
         let granted = taken == 1 && lock.host.now() < until;
         Ok(granted.then_some(Held {
             token,
@@ -214,6 +218,13 @@ impl Subject for Unseen {
         if self.2 == Mistake::ReleaseLies && lock.host.random()[0].is_multiple_of(2) {
             lock.redis.clone().exists("another key").await?;
             return Ok(true);
+        }
+        // A counter has no tokens: a release after the lease would free the permit of another holder.
+        if self.0 == Shape::Counter
+            && self.2 == Mistake::None
+            && lock.host.now() >= held.until.saturating_sub(lock.lease().mul_f64(0.07))
+        {
+            return Ok(false);
         }
         let removed: u32 = Script::new(self.0.release(self.2))
             .key(&lock.key)

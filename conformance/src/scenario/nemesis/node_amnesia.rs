@@ -21,7 +21,9 @@ impl Nemesis for NodeAmnesia {
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
-        let strike = (SPAN, 2..60_u64, 0..NODES_MAX).prop_map(|(at, length, node)| Strike {
+        // A holder notices nothing of a restart between two of its requests.
+        let length = prop_oneof![1..6_u64, 2..60_u64];
+        let strike = (SPAN, length, 0..NODES_MAX).prop_map(|(at, length, node)| Strike {
             at,
             length,
             fault: Fault::NodeCrash { node, keeps: false },
