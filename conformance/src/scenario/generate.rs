@@ -9,7 +9,7 @@ use super::{
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
     workload,
 };
-use crate::vocabulary::{Actor, OpId, Promises};
+use crate::vocabulary::{OpId, Promises};
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -275,10 +275,7 @@ fn scenarios(
     (shape, workload, strikes, times, schedule)
         .prop_map(
             move |((hosts, second_task, kept), workload, strikes, times, schedule)| {
-                let mut actors: Vec<Actor> = (0..hosts).map(Actor::on).collect();
-                if second_task {
-                    actors.push(Actor { host: 0, task: 1 });
-                }
+                let actors = workload.actors(hosts, second_task);
                 let mut events: Vec<(u64, Happening)> = Vec::new();
                 for (nth, actor) in actors.into_iter().enumerate() {
                     let ops = workload.ops(nth, kept).into_iter();

@@ -2,7 +2,7 @@
 //! Times are in units.
 
 use super::{Op, nemesis::HOSTS_MAX};
-use crate::vocabulary::{Kind, Mode, Promises};
+use crate::vocabulary::{Actor, Kind, Mode, Promises};
 use proptest::{collection::vec, prelude::*};
 
 /// The rounds of every actor, for a kind of lock.
@@ -54,6 +54,8 @@ enum Extra {
     Access,
     /// The holder acquires the lock again, and releases that level.
     Nested,
+    /// The same in the other mode: a reader asks to write, or a writer to read.
+    NestedOther,
     /// The holder acquires the lock again so long after the acquisition, and keeps that level for so long, perhaps past the end
     /// of the first lease.
     NestedLate(u64, u64),
@@ -62,6 +64,9 @@ enum Extra {
 /// A time past the end of a lease of 120 units.
 const PAST_LEASE: u64 = 122;
 
+/// The most actors of a scenario.
+const ACTORS_MAX: usize = 8;
+
 /// Numbers of rounds of an actor.
 const ROUNDS: std::ops::Range<usize> = 2..6;
 
@@ -69,7 +74,12 @@ pub(super) fn of(promises: Promises, overwork: bool) -> BoxedStrategy<Workload> 
     let (kind, set_up, named) = (promises.kind, promises.set_up, promises.named);
     let workload = move |visits, one_each| {
         let cycle = cycle(promises, overwork, visits);
-        let cycles = vec(vec(cycle, ROUNDS), usize::from(HOSTS_MAX) + 1);
+        let actors = if one_each {
+            ACTORS_MAX
+        } else {
+            usize::from(HOSTS_MAX) + 1
+        };
+        let cycles = vec(vec(cycle, ROUNDS), actors);
         cycles.prop_map(move |cycles| Workload {
             kind,
             set_up,
@@ -112,6 +122,10 @@ fn cycle(promises: Promises, overwork: bool, visits: bool) -> impl Strategy<Valu
         short.boxed()
     };
     let nested = if promises.reentrant { 6 } else { 0 };
+    let other = match promises.kind {
+        Kind::ReadWrite => nested / 2,
+        Kind::Mutex | Kind::Semaphore(_) | Kind::Admission(_) | Kind::Latch(_) => 0,
+    };
     let (nothing, renew, access) = if visits { (3, 2, 13) } else { (9, 4, 4) };
     // A lock that renews by itself shows its mistakes to a holder that stays.
     let stays = if promises.renews { 3 } else { 1 };
@@ -125,6 +139,7 @@ fn cycle(promises: Promises, overwork: bool, visits: bool) -> impl Strategy<Valu
             .prop_map(|(renews, stays)| Extra::RenewAndStay(renews, (renews + stays).max(PAST_LEASE))),
         access => Just(Extra::Access),
         nested => Just(Extra::Nested),
+        other => Just(Extra::NestedOther),
         nested / 3 => (60..118_u64, 10..110_u64).prop_map(|(enters, stays)| Extra::NestedLate(enters, stays)),
     ];
     let end = prop_oneof![
@@ -179,6 +194,25 @@ impl Workload {
     /// Returns true if holders mostly access the resource.
     pub(super) const fn visits(&self) -> bool {
         self.visits
+    }
+
+    /// Returns the actors of so many processes; the first process has a second task if it is said so. Where clients take one permit
+    /// each, there are more actors than permits.
+    pub(super) fn actors(&self, hosts: u8, second_task: bool) -> Vec<Actor> {
+        let permits = match self.kind {
+            Kind::Semaphore(permits) if self.one_each => {
+                usize::try_from(permits).unwrap_or(usize::MAX)
+            }
+            Kind::Semaphore(_)
+            | Kind::Mutex
+            | Kind::ReadWrite
+            | Kind::Admission(_)
+            | Kind::Latch(_) => 0,
+        };
+        let count = usize::from(hosts) + usize::from(second_task);
+        let count = count.max(permits.saturating_add(1)).min(ACTORS_MAX);
+        let tasks = (0..).flat_map(|task| (0..hosts).map(move |host| Actor { host, task }));
+        tasks.take(count).collect()
     }
 
     /// Returns the operations of the n-th actor with their times in units. With `kept` its last grant is
@@ -242,6 +276,14 @@ impl Workload {
                     ops.push((at + cycle.hold / 4, cycle.takes(self.kind, self.one_each)));
                     ops.push((midway, Op::Release));
                 }
+                Extra::NestedOther => {
+                    let mode = match cycle.mode(self.kind, self.one_each) {
+                        Mode::Shared => Mode::Exclusive,
+                        Mode::Exclusive | Mode::Permits(_) => Mode::Shared,
+                    };
+                    ops.push((at + cycle.hold / 4, Op::Try { mode }));
+                    ops.push((midway, Op::Release));
+                }
                 Extra::NestedLate(enters, stays) => {
                     ops.push((at + enters, cycle.takes(self.kind, self.one_each)));
                     ops.push((at + enters + stays, Op::Release));
@@ -255,7 +297,8 @@ impl Workload {
                 | Extra::RenewTwice
                 | Extra::CancelledRenew(_)
                 | Extra::Access
-                | Extra::Nested => 0,
+                | Extra::Nested
+                | Extra::NestedOther => 0,
             };
             at += cycle.hold.max(late);
             if !(kept && index + 1 == cycles.len()) {
