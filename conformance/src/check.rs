@@ -160,7 +160,8 @@ impl Check {
         self
     }
 
-    /// Runs the check and returns its results.
+    /// Plays all seeds and returns the results. It does not play the scenario of [`scenario`](Self::scenario):
+    /// [`assert_sound`](Self::assert_sound) does.
     ///
     /// # Panics
     /// If the backend cannot be reached or the report cannot be written.

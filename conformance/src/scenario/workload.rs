@@ -48,8 +48,8 @@ enum Extra {
     /// An extension near the end of the lease, this long after the acquisition.
     RenewLate(u64),
     CancelledRenew(u32),
-    /// An extension so long after the acquisition. The holder stays until then, past the end of the first lease: it relies on the
-    /// extension.
+    /// An extension, and the end of the use past the end of the first lease, each this long after the acquisition: the holder relies
+    /// on the extension.
     RenewAndStay(u64, u64),
     Access,
     /// The holder acquires the lock again, and releases that level.
@@ -196,8 +196,8 @@ impl Workload {
         self.visits
     }
 
-    /// Returns the actors of so many processes; the first process has a second task if it is said so. Where clients take one permit
-    /// each, there are more actors than permits.
+    /// Returns the actors of `hosts` processes: a task each, and with `second_task` a second one of the first process. Where clients
+    /// take one permit each, there are more actors than permits.
     pub(super) fn actors(&self, hosts: u8, second_task: bool) -> Vec<Actor> {
         let permits = match self.kind {
             Kind::Semaphore(permits) if self.one_each => {

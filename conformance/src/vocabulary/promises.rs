@@ -310,7 +310,8 @@ impl Promises {
         self
     }
 
-    /// Says how long the lock pauses at most after a failed request; a second if it does not say it.
+    /// Says how long the lock pauses at most after a failed request; a second if it does not say it. A task that cleans up may always
+    /// pause for an eighth of the lease.
     #[must_use]
     pub const fn retrying_within(mut self, longest: Duration) -> Self {
         self.retry = longest;
