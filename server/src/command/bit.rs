@@ -222,7 +222,7 @@ fn bitop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     if len == 0 {
-        if ctx.delete(destination) {
+        if ctx.clear_destination(destination) {
             ctx.notify(Class::Generic, "del", destination);
         }
         return Ok(Reply::Int(0));

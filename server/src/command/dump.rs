@@ -73,7 +73,7 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             what: format!("RESTORE of values of RDB type {kind}"),
         },
     })?;
-    let was_there = options.replace && ctx.delete(key);
+    let was_there = options.replace && ctx.clear_destination(key);
     let deadline = match ttl {
         0 => None,
         ttl if options.is_absolute => Some(UnixMillis(ttl)),

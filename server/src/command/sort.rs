@@ -285,7 +285,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
         ctx.set(destination, Value::List(list), Ttl::Clear);
         ctx.resized_list(destination, false);
         ctx.notify(Class::List, "sortstore", destination);
-    } else if ctx.delete(destination) {
+    } else if ctx.clear_destination(destination) {
         ctx.notify(Class::Generic, "del", destination);
     }
     Ok(Reply::Int(len as i64))

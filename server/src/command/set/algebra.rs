@@ -148,7 +148,7 @@ fn store(ctx: &mut Ctx<'_>, args: &mut Args<'_>, operation: Operation) -> Comman
         if !is_at_once {
             ctx.replies_here();
         }
-        if ctx.delete(destination) {
+        if ctx.clear_destination(destination) {
             ctx.notify(Class::Generic, "del", destination);
         }
     }

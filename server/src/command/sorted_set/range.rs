@@ -226,7 +226,9 @@ pub(in crate::command) fn overwrite(
     event: &'static str,
 ) -> Option<(Class, &'static str)> {
     if elements.is_empty() {
-        return ctx.delete(key).then_some((Class::Generic, "del"));
+        return ctx
+            .clear_destination(key)
+            .then_some((Class::Generic, "del"));
     }
     let limits = SortedSetLimits::of(ctx.config());
     let set = SortedSet::from_elements(elements, limits);

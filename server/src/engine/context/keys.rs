@@ -335,6 +335,17 @@ impl Ctx<'_> {
         true
     }
 
+    /// Removes the key at which a command would store its result; true if it was there. Redis looks at no deadline here, so an expired
+    /// key counts as removed by the command (`db.c: dbDelete`).
+    pub(crate) fn clear_destination(&mut self, key: &[u8]) -> bool {
+        let Some(slot) = self.db().find(key) else {
+            return false;
+        };
+        self.db_mut().remove(slot);
+        self.touched(key);
+        true
+    }
+
     /// Counts the value of a key that is about to be removed, if Redis frees it in another thread
     /// (`lazyfree.c: freeObjAsync`).
     pub(crate) fn count_lazy_removal(&mut self, key: &[u8]) {
