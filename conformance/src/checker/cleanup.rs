@@ -4,7 +4,8 @@
 //! After a fault, a client has two request timeouts to clean up, from when it could notice the fault. The lease removes the keys of
 //! a dead process if they expire. It also removes the keys of a request that lands after its connection has ended, or more than a
 //! lease after it was sent. A task that leaves nothing behind may go on for a request timeout, or look for such a request for a
-//! lease. The next client that takes the lock, if no fault hinders it, removes expired tokens.
+//! lease by the clock of its process: from when the process learned that the request stays unanswered, or from the release of
+//! the grant for which it was sent. The next client that takes the lock, if no fault hinders it, removes expired tokens.
 //!
 //! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!
@@ -24,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-/// What a client's clock may make of the time for which a subscription lingers, as a part of it.
+/// What a client's clock may make of the time for which a subscription lingers or a task cleans up, as a part of it.
 const DRIFT: u32 = 50;
 
 /// A task that cleans up may pause for an eighth of the lease between two requests, if the lock does not say that it pauses for longer.
@@ -454,26 +455,34 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Search) {
         return at;
     }
-    let timeout = history.request_timeout();
     let requests = history.requests.iter();
     let in_doubt = requests.filter(|it| it.sent <= at && is_in_doubt(history, it));
     let known = in_doubt.map(|it| {
         let given_up = history.given_up(it);
         let settled = history.settled(it);
-        settled.map_or(given_up, |settled| settled.min(given_up))
+        let known = settled.map_or(given_up, |settled| settled.min(given_up));
+        (history.session(it).host, known)
     });
+    let ended = |it: &Operation| (it.actor.host, it.ended.at);
     let unsent = operations_of(history, at).filter(|it| sent_nothing(history, it));
-    let known = known.chain(unsent.map(|it| it.ended.at));
     let given_up = operations_of(history, at).filter(|it| left_a_request(history, it));
-    let known = known.chain(given_up.map(|it| it.ended.at));
-    let found = (0..history.sessions.len()).filter_map(|session| found_broken(history, session));
-    let known = known.chain(found.filter(|&noticed| noticed <= at));
     let released = operations_of(history, at).filter(|it| gives_back_in_doubt(history, it));
-    let known = known.chain(released.map(|it| it.ended.at));
-    let known = known.max().map_or(at, |known| {
-        known.saturating_add(history.lease + 2 * timeout)
-    });
-    known.max(at)
+    let known = known.chain(unsent.chain(given_up).chain(released).map(ended));
+    let found = history.sessions.iter().enumerate();
+    let found =
+        found.filter_map(|(nth, session)| Some((session.host, found_broken(history, nth)?)));
+    let known = known.chain(found.filter(|&(_, noticed)| noticed <= at));
+    let until = known.map(|(host, known)| a_lease_later(history, host, known));
+    let timeout = history.request_timeout();
+    let until = until.max().map(|until| until.saturating_add(2 * timeout));
+    until.map_or(at, |until| until.max(at))
+}
+
+/// Returns the end of a lease that begins at a time and that a client counts by its own clock, which may be slow, and which
+/// stands still while its machine is suspended.
+fn a_lease_later(history: &Reading<'_>, host: u8, from: Duration) -> Duration {
+    let lease = history.lease + history.lease / DRIFT;
+    history.fault_intervals().wait_over(host, from, lease)
 }
 
 /// True if the process cannot tell whether a server executed the request. A server that does not know a script has not executed it,
@@ -559,6 +568,7 @@ fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     let pause = history.terms.retry.max(history.lease / SWEEPS) + history.terms.timing_tolerance();
     let hosts: BTreeSet<u8> = history.sessions.iter().map(|it| it.host).collect();
     let busy = hosts.into_iter().map(|host| {
+        let longest = a_lease_later(history, host, at);
         let mut busy = at;
         for request in history.requests_of(host).filter(|it| at <= it.sent) {
             let stopped = history
@@ -571,10 +581,9 @@ fn swept(history: &Reading<'_>, at: Duration) -> Duration {
             let settled = history.settled(request).unwrap_or(given_up);
             busy = busy.max(settled.min(given_up));
         }
-        busy
+        busy.min(longest)
     });
-    let last = busy.max().unwrap_or(at);
-    (last + history.recovery()).min(at + history.lease + history.recovery())
+    busy.max().unwrap_or(at) + history.recovery()
 }
 
 /// Returns the time by which a client has to have removed what was seen at a time. Each fault before that time extends it.
@@ -1078,6 +1087,35 @@ mod tests {
         assert!(looks_until(19, 3));
         assert!(!looks_until(20, 3), "longer than a lease");
         assert!(!looks_until(19, 2), "the call had its reply");
+    }
+
+    /// The call is cancelled at 3. From 5 to 9 the machine of the client is suspended, or its process is paused.
+    #[test]
+    fn a_task_counts_the_lease_by_the_clock_of_its_process() {
+        let looks_until = |gone, suspended: bool| {
+            let fault = Fault::Suspend { host: 0 };
+            let cancelled = What::Info {
+                op: 1,
+                error: crate::history::CANCELLED.to_owned(),
+            };
+            let mut entries = vec![(1, tries(1, 0)), (3, cancelled), (4, remains(&[], 0, 1))];
+            if suspended {
+                entries.extend([(5, What::Strikes { fault }), (9, What::Heals { fault })]);
+            } else {
+                entries.extend([(5, What::Pause { host: 0 }), (9, What::Resume { host: 0 })]);
+            }
+            entries.push((gone, remains(&[], 0, 0)));
+            let mut history = history(entries);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, None);
+            history.asks(0, 1, Some(1), Some(3));
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(23, true));
+        assert!(!looks_until(24, true), "longer than a lease");
+        assert!(!looks_until(23, false), "the clock ran on");
+        assert!(looks_until(19, false));
     }
 
     /// Seed 7136 of `redlock-of-three` under `node-pause`: two pauses in a row are longer than a lease.

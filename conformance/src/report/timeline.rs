@@ -408,6 +408,9 @@ impl<'a> Drawing<'a> {
             let for_ms = to - from;
             let text = Happening::Fault { for_ms, fault }.to_string();
             let (from, to) = (Duration::from_millis(from), Duration::from_millis(to));
+            let Some(from) = self.begin(fault, from, to) else {
+                continue;
+            };
             let (kind, lanes) = self.struck(fault);
             for lane in lanes {
                 if fault.is_instant() {
@@ -417,6 +420,17 @@ impl<'a> Drawing<'a> {
                 }
             }
         }
+    }
+
+    /// Returns the time at which a fault begins: a pause may wait for replies, which may not come.
+    fn begin(&self, fault: Fault, from: Duration, to: Duration) -> Option<Duration> {
+        let Fault::Pause { host, after: 1.. } = fault else {
+            return Some(from);
+        };
+        let mut pauses = self.history.iter().filter_map(|(at, what)| {
+            (*what == What::Pause { host } && from <= at.at && at.at <= to).then_some(at.at)
+        });
+        pauses.next()
     }
 
     /// Returns the kind and the lanes of a fault.
@@ -432,7 +446,7 @@ impl<'a> Drawing<'a> {
         };
         let node = |node: u8| self.lanes(|&place| place == LaneOwner::Node(node));
         match fault {
-            Fault::Pause { host } => ("paused", self.host(host)),
+            Fault::Pause { host, .. } => ("paused", self.host(host)),
             Fault::Crash { host } => ("down", self.host(host)),
             Fault::Suspend { host } => ("paused", self.host(host)),
             Fault::Drift { host, .. } | Fault::WallClock { host, .. } => ("skew", self.host(host)),

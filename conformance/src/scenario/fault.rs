@@ -14,6 +14,10 @@ pub enum Fault {
     Pause {
         /// The client process.
         host: u8,
+        /// Number of replies that still reach the process: the pause begins between the last of them and what the process does
+        /// with it, and ends with the fault.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        after: u32,
     },
     /// The client's machine is suspended: its process does not run and its monotonic clock stands still.
     Suspend {
@@ -208,10 +212,18 @@ impl ServerError {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde asks for"
+)]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Fault {
     fn host_mut(&mut self) -> Option<&mut u8> {
         match self {
-            Self::Pause { host }
+            Self::Pause { host, .. }
             | Self::Suspend { host }
             | Self::Delay { host, .. }
             | Self::Hold { host, .. }
@@ -329,9 +341,12 @@ impl Fault {
         self
     }
 
-    /// Returns the same fault, half as strong.
+    /// Returns the same fault, half as strong. A pause begins at once.
     #[must_use]
     pub fn weaker(mut self) -> Self {
+        if let Self::Pause { after, .. } = &mut self {
+            *after = 0;
+        }
         if let Self::Drift { ppm, .. } | Self::NodeDrift { ppm, .. } = &mut self {
             *ppm /= 2;
         }

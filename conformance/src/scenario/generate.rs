@@ -327,9 +327,9 @@ fn scenarios(
 const MESSAGES: u64 = 5;
 
 /// Moves every other fault to the start of an operation, or some messages later, where faults do the most
-/// harm. If holders mostly access the resource, half of the faults that delay clients strike before an
-/// access, and last until the next holder's access. On average a message takes half of the maximal latency. The fault is
-/// drawn for a time in `units`.
+/// harm. A pause waits for the replies themselves, and every other one outlasts the lease. If holders mostly access the
+/// resource, half of the faults that delay clients strike before an access, and last until the next holder's access. On
+/// average a message takes half of the maximal latency. The fault is drawn for a time in `units`.
 fn aimed(
     units: u64,
     fault: Happening,
@@ -343,7 +343,7 @@ fn aimed(
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
     // A fault of a node strikes the next operation of any client.
-    let theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
+    let mut theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
         Happening::Op { actor, op } => {
             let ahead = begins >= at && host.is_none_or(|host| host == actor.host);
             ahead.then_some((begins, op))
@@ -352,27 +352,41 @@ fn aimed(
     });
     let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
     let visits = visits && makes_late(struck) && units.is_multiple_of(4);
-    let next = if visits {
-        accesses.map(|(begins, _)| begins).min()
-    } else {
-        None
-    };
-    let next = next.or_else(|| theirs.map(|(begins, _)| begins).min());
+    let first = |ops: &mut dyn Iterator<Item = (u64, Op)>| ops.min_by_key(|&(begins, _)| begins);
+    let next = first(&mut accesses.filter(|_| visits)).or_else(|| first(&mut theirs));
+    // A holder that accesses the resource sends no request to a node.
+    let steps = next.filter(|&(_, op)| op != Op::Access);
+    let outlasts = times.lease + times.ms(units / 4 % AFTER);
+    if let (Fault::Pause { host, .. }, Some((begins, _)), false) = (struck, steps, visits) {
+        let pause = after_replies(host, units / 4, fault);
+        let pause = if units.is_multiple_of(4) {
+            until_the_next(begins, pause, ops, outlasts)
+        } else {
+            pause
+        };
+        return (begins, pause);
+    }
     let into = units / 2 % MESSAGES * times.latency / 2;
-    let begins = next.map_or(at, |begins| begins + into);
+    let begins = next.map_or(at, |(begins, _)| begins + into);
     if visits && lasts(struck) {
-        (
-            begins,
-            until_the_next(
-                begins,
-                fault,
-                ops,
-                times.lease + times.ms(units / 4 % AFTER),
-            ),
-        )
+        (begins, until_the_next(begins, fault, ops, outlasts))
     } else {
         (begins, fault)
     }
+}
+
+/// Largest number of replies after which a pause begins.
+const REPLIES: u64 = 3;
+
+/// Lets a pause begin when some replies have reached the client: so it comes between two steps of an operation, however quick
+/// they are.
+fn after_replies(host: u8, draw: u64, pause: Happening) -> Happening {
+    let Happening::Fault { for_ms, .. } = pause else {
+        return pause;
+    };
+    let after = u32::try_from(1 + draw % REPLIES).unwrap_or(1);
+    let fault = Fault::Pause { host, after };
+    Happening::Fault { for_ms, fault }
 }
 
 /// Largest distance, in units, between the end of a lease and the next holder's access.

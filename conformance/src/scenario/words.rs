@@ -140,7 +140,14 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
     let span = for_ms.map_or_else(String::new, |ms| format!(" for {}", Ms(ms)));
     let within = for_ms.map_or_else(String::new, |ms| format!("within {}, ", Ms(ms)));
     match fault {
-        Fault::Pause { .. } => write!(f, "{client} is paused{span}"),
+        Fault::Pause { after: 0, .. } => write!(f, "{client} is paused{span}"),
+        Fault::Pause { after, .. } => {
+            let replies = if after == 1 { "reply" } else { "replies" };
+            write!(
+                f,
+                "{within}{client} is paused as soon as {after} {replies} have arrived"
+            )
+        }
         Fault::Suspend { .. } => write!(f, "the machine of {client} is suspended{span}"),
         Fault::Delay {
             node,

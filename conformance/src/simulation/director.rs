@@ -15,7 +15,8 @@ use std::{sync::Arc, time::Duration};
 /// Begin or end of a fault.
 #[derive(Clone, Copy)]
 enum Turn {
-    Strike(Fault),
+    /// A fault strikes, until a time in milliseconds.
+    Strike(Fault, u64),
     Heal(Fault),
 }
 
@@ -23,7 +24,7 @@ enum Turn {
 fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
     let mut turns = Vec::new();
     for (from, to, fault) in scenario.faults() {
-        turns.push((from, Turn::Strike(fault)));
+        turns.push((from, Turn::Strike(fault, to)));
         if !fault.is_instant() {
             turns.push((to, Turn::Heal(fault)));
         }
@@ -49,7 +50,7 @@ impl World {
         for (at_ms, turn) in turns(&self.scenario) {
             self.until(at_ms).await;
             match turn {
-                Turn::Strike(fault) => self.strike(fault),
+                Turn::Strike(fault, until_ms) => self.strike(fault, until_ms),
                 Turn::Heal(fault) => self.heal(fault, at_ms),
             }
         }
@@ -71,9 +72,10 @@ impl World {
             .await;
     }
 
-    fn strike(&self, fault: Fault) {
+    fn strike(&self, fault: Fault, until_ms: u64) {
         match fault {
-            Fault::Pause { host } => self.pause(host),
+            Fault::Pause { host, after: 0 } => self.pause(host),
+            Fault::Pause { host, after } => self.pause_after(host, after, until_ms),
             Fault::Suspend { host } => {
                 self.recorder.record(What::Strikes { fault });
                 self.pause(host);
@@ -116,7 +118,10 @@ impl World {
 
     fn heal(self: &Arc<Self>, fault: Fault, at_ms: u64) {
         match fault {
-            Fault::Pause { host } => self.resume(host),
+            Fault::Pause { host, after: 0 } => self.resume(host),
+            Fault::Pause { host, .. } => {
+                (0..self.pauses.end(host, at_ms)).for_each(|_| self.resume(host));
+            }
             Fault::Suspend { host } => {
                 self.resume(host);
                 self.recorder.record(What::Heals { fault });
@@ -164,6 +169,18 @@ impl World {
             self.recorder.record(What::Promoted { node });
         }
         self.look_at_all();
+    }
+
+    /// Pauses a client process as soon as so many replies have reached it.
+    fn pause_after(&self, host: u8, after: u32, until_ms: u64) {
+        let replies = self.network.replies(host) + u64::from(after);
+        self.pauses.add(host, replies, until_ms);
+    }
+
+    /// Begins the pauses of a client process that have waited for replies, if these have reached it.
+    pub(super) fn begin_pauses(&self, host: u8) {
+        let begin = self.pauses.begin(host, || self.network.replies(host));
+        (0..begin).for_each(|_| self.pause(host));
     }
 
     fn pause(&self, host: u8) {

@@ -3,6 +3,7 @@
 //! Both backends use it. On the double time is virtual and passes only when no task is ready; on a real
 //! server it is real time.
 
+mod awaited_pauses;
 mod blocking;
 mod clock;
 mod connection;

@@ -129,6 +129,12 @@ impl Network {
         self.plans.values().all(|plan| plan.under_way() == 0)
     }
 
+    /// Returns the number of replies that have reached a client process.
+    pub(crate) fn replies(&self, host: u8) -> u64 {
+        let theirs = self.plans.range((host, 0)..=(host, u8::MAX));
+        theirs.map(|(_, plan)| plan.replies()).sum()
+    }
+
     /// Returns the number of connections that clients have open.
     pub(crate) fn ends(&self) -> usize {
         self.plans.values().map(|plan| plan.ends()).sum()

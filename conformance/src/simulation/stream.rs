@@ -67,6 +67,8 @@ pub(crate) struct LinkPlan {
     under_way: AtomicUsize,
     /// Number of ends that clients hold.
     ends: AtomicUsize,
+    /// Number of replies that have reached the client.
+    replies: AtomicU64,
 }
 
 impl LinkPlan {
@@ -116,6 +118,7 @@ impl LinkPlan {
             forgotten: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
             ends: AtomicUsize::new(0),
+            replies: AtomicU64::new(0),
         }
     }
 
@@ -127,6 +130,11 @@ impl LinkPlan {
     /// Returns the number of connections that the client considers open.
     pub(crate) fn ends(&self) -> usize {
         self.ends.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of replies that have reached the client.
+    pub(crate) fn replies(&self) -> u64 {
+        self.replies.load(Ordering::Relaxed)
     }
 
     /// Ends the network of this client: messages in flight never arrive.
@@ -756,6 +764,8 @@ impl Link {
         let mut pipe = lock(&self.pipe);
         while let Some(message) = self.replies.front().filter(|message| message.due <= now) {
             pipe.arrived.extend_from_slice(&message.bytes);
+            let replies = u64::try_from(message.answered.len()).unwrap_or(u64::MAX);
+            self.plan.replies.fetch_add(replies, Ordering::Relaxed);
             self.recorder.replied(message.name, &message.answered);
             self.replies.pop_front();
         }

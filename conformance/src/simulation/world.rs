@@ -1,6 +1,7 @@
 //! The state of a run that players, director and observer share, and the observation of the servers after each step.
 
 use super::{
+    awaited_pauses::AwaitedPauses,
     clock::{HostClock, WallClock},
     held,
     host::Host,
@@ -60,6 +61,8 @@ pub(super) struct World {
     clocks: BTreeMap<u8, (HostClock, WallClock)>,
     pub(super) watches: Mutex<Vec<Watch>>,
     pub(super) alive: Mutex<BTreeSet<u8>>,
+    /// Pauses that wait for replies, or have begun after them.
+    pub(super) pauses: AwaitedPauses,
     /// Last observed state of each node.
     stored: Mutex<Vec<Seen>>,
     /// Actors with operations left, or with grants.
@@ -107,6 +110,7 @@ impl World {
             spawner,
             watches: Mutex::default(),
             alive: Mutex::default(),
+            pauses: AwaitedPauses::default(),
             open_error: Mutex::default(),
             beside: Mutex::default(),
             stored: Mutex::new(vec![
@@ -127,6 +131,7 @@ impl World {
                     self.look_at(node, Cause::Client(host));
                     self.look_at_replicas(node);
                 }
+                self.begin_pauses(host);
             }
             Step::Polled(TaskOwner::Server(node)) => {
                 self.look_at(node, Cause::Server);

@@ -4,9 +4,9 @@
 use redouble_conformance::{
     backend::Double,
     checker::Property,
-    history::Kind,
+    history::{Actor, Kind},
     runner::{CONVICTION, Counterexample, Plan, judge, run_trial},
-    scenario::Topology,
+    scenario::{Event, Fault, Happening, Op, Scenario, Schedule, Topology},
     subject::{DynSubject, Expected, Promises, Row, SEEDS, subjects},
     verdict::claim,
 };
@@ -158,6 +158,52 @@ fn each_specimen_is_convicted_of_what_it_breaks() {
         joined.collect()
     });
     assert!(at_large.is_empty(), "not convicted: {at_large:?}");
+}
+
+/// The release of this lock asks for the value of the key, and then removes the key. Without latency, only a pause that waits
+/// for the first reply comes in between.
+#[test]
+fn a_pause_comes_between_two_requests_of_a_call() {
+    let row = subjects().find(|row| (row.make)().name() == "B03a");
+    let subject = (row.unwrap().make)();
+    let frees_another = |after: u32| {
+        let op = |host, op| Happening::Op {
+            actor: Actor::on(host),
+            op,
+        };
+        let pause = Happening::Fault {
+            for_ms: 1_500,
+            fault: Fault::Pause { host: 0, after },
+        };
+        let events = [
+            (0, op(0, Op::TRY)),
+            (100, pause),
+            (100, op(0, Op::Release)),
+            (1_200, op(1, Op::TRY)),
+        ];
+        let events = (0..).zip(events).map(|(id, (at_ms, happening))| Event {
+            id,
+            at_ms,
+            happening,
+        });
+        let scenario = Scenario {
+            seed: 0,
+            lease_ms: 1_000,
+            schedule: Schedule::Fifo,
+            latency_ms: 0,
+            timeout_ms: None,
+            topology: Topology::ONE,
+            events: events.collect(),
+        };
+        let again = Scenario::from_json(&scenario.to_json()).unwrap();
+        assert_eq!(again, scenario);
+        let judged = judge(&*subject, &Double, &scenario).unwrap();
+        judged.witness(Property::Ownership).is_some()
+    };
+    assert!(frees_another(1));
+    assert!(!frees_another(0), "the release begins after the pause");
+    assert!(!frees_another(2), "it ends before the pause");
+    assert!(!frees_another(3), "there is no third reply");
 }
 
 #[test]

@@ -566,7 +566,7 @@ fn its_tasks_stand_still_in_a_pause_and_see_all_of_it_afterwards() {
     let healthy = ticks(None);
     let every_tenth: Vec<_> = (0..90).map(|nth| (1, nth * 100)).collect();
     assert_eq!(healthy[..90], every_tenth);
-    let paused = ticks(Some(Fault::Pause { host: 0 }));
+    let paused = ticks(Some(Fault::Pause { host: 0, after: 0 }));
     assert_eq!(paused[..21], every_tenth[..21]);
     assert_eq!(paused[21..24], [(1, 4_050), (1, 4_150), (1, 4_250)]);
     // A suspended machine does not know of the suspension.

@@ -29,7 +29,7 @@ pub(super) const ALL: &[Fixed] = &[
         fits: Locks,
         steps: &[
             takes(0, A, 3),
-            fault(1, 8, Fault::Pause { host: A }),
+            fault(1, 8, Fault::Pause { host: A, after: 0 }),
             takes(2, B, 12),
             releases(3, A),
             tries(9, C),
@@ -43,7 +43,7 @@ pub(super) const ALL: &[Fixed] = &[
         fits: Locks,
         steps: &[
             takes(0, A, 3),
-            fault(1, 8, Fault::Pause { host: A }),
+            fault(1, 8, Fault::Pause { host: A, after: 0 }),
             takes(2, B, 12),
             renews(3, A),
             tries(9, C),
@@ -70,7 +70,7 @@ pub(super) const ALL: &[Fixed] = &[
         steps: &[
             takes(0, A, 3),
             takes(1, B, 18),
-            fault(2, 5, Fault::Pause { host: B }),
+            fault(2, 5, Fault::Pause { host: B, after: 0 }),
             takes(3, C, 18),
             releases(4, A),
             releases(8, B),

@@ -21,7 +21,7 @@ impl Nemesis for Pause {
         let strike = (SPAN, 5..240_u64, 0..HOSTS_MAX).prop_map(|(at, length, host)| Strike {
             at,
             length,
-            fault: Fault::Pause { host },
+            fault: Fault::Pause { host, after: 0 },
         });
         vec(strike, 1..4).boxed()
     }
