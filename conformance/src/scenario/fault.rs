@@ -14,8 +14,8 @@ pub enum Fault {
     Pause {
         /// The client process.
         host: u8,
-        /// Number of replies that still reach the process: the pause begins between the last of them and what the process does
-        /// with it, and ends with the fault.
+        /// Number of replies, counted from the start of the fault. The pause begins when the last of them has arrived, before
+        /// the process reads it, and ends with the fault. If fewer replies arrive, there is no pause.
         #[serde(default, skip_serializing_if = "is_zero")]
         after: u32,
     },
@@ -341,7 +341,7 @@ impl Fault {
         self
     }
 
-    /// Returns the same fault, half as strong. A pause begins at once.
+    /// Returns the same fault, half as strong. A pause that waits for replies becomes one that begins at once.
     #[must_use]
     pub fn weaker(mut self) -> Self {
         if let Self::Pause { after, .. } = &mut self {

@@ -327,8 +327,8 @@ fn scenarios(
 const MESSAGES: u64 = 5;
 
 /// Moves every other fault to the start of an operation, or some messages later, where faults do the most
-/// harm. A pause waits for the replies themselves, and every other one outlasts the lease. If holders mostly access the
-/// resource, half of the faults that delay clients strike before an access, and last until the next holder's access. On
+/// harm. A pause that is moved begins when replies of the operation arrive, and every other one outlasts the lease. If holders
+/// mostly access the resource, half of the faults that delay clients strike before an access, and last until the next holder's access. On
 /// average a message takes half of the maximal latency. The fault is drawn for a time in `units`.
 fn aimed(
     units: u64,
@@ -354,7 +354,7 @@ fn aimed(
     let visits = visits && makes_late(struck) && units.is_multiple_of(4);
     let first = |ops: &mut dyn Iterator<Item = (u64, Op)>| ops.min_by_key(|&(begins, _)| begins);
     let next = first(&mut accesses.filter(|_| visits)).or_else(|| first(&mut theirs));
-    // A holder that accesses the resource sends no request to a node.
+    // An access goes to the resource, so no server replies.
     let steps = next.filter(|&(_, op)| op != Op::Access);
     let outlasts = times.lease + times.ms(units / 4 % AFTER);
     if let (Fault::Pause { host, .. }, Some((begins, _)), false) = (struck, steps, visits) {
@@ -378,8 +378,8 @@ fn aimed(
 /// Largest number of replies after which a pause begins.
 const REPLIES: u64 = 3;
 
-/// Lets a pause begin when some replies have reached the client: so it comes between two steps of an operation, however quick
-/// they are.
+/// Lets a pause begin when one to three replies have reached the client. So the client stops between two requests of an operation,
+/// however short the time between them is.
 fn after_replies(host: u8, draw: u64, pause: Happening) -> Happening {
     let Happening::Fault { for_ms, .. } = pause else {
         return pause;

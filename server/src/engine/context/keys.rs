@@ -335,8 +335,8 @@ impl Ctx<'_> {
         true
     }
 
-    /// Removes the key at which a command would store its result; true if it was there. Redis looks at no deadline here, so an expired
-    /// key counts as removed by the command (`db.c: dbDelete`).
+    /// Removes the key at which a command would have stored its result, also an expired key that is still stored. Returns true if
+    /// there was one (`db.c: dbDelete`, which does not look at the deadline).
     pub(crate) fn clear_destination(&mut self, key: &[u8]) -> bool {
         let Some(slot) = self.db().find(key) else {
             return false;
