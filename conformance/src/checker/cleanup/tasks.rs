@@ -1,0 +1,146 @@
+//! Tasks that clean up: for how long they may look for a request that may land yet, and send one request after the other.
+
+use super::DRIFT;
+use crate::history::{Excuse, Operation, Outcome, Reading, Request};
+use std::{collections::BTreeSet, time::Duration};
+
+/// A task that cleans up may pause for an eighth of the lease between two requests, if the lock does not say that it pauses for longer.
+const SWEEPS: u32 = 8;
+
+/// Returns the time until which a process may look for its unanswered requests: a lease after it learned that they stay
+/// unanswered, or after it gave back the grant for which it had sent them. A call that found its connection broken cannot tell
+/// whether it sent its request, and the reply to a request may be an error although the server executed a part of it, as a script.
+pub(super) fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
+    if !history.accepts(Excuse::Search) {
+        return at;
+    }
+    let requests = history.requests.iter();
+    let in_doubt = requests.filter(|it| it.sent <= at && is_in_doubt(history, it));
+    let known = in_doubt.map(|it| {
+        let given_up = history.given_up(it);
+        let settled = history.settled(it);
+        let known = settled.map_or(given_up, |settled| settled.min(given_up));
+        (history.session(it).host, known)
+    });
+    let ended = |it: &Operation| (it.actor.host, it.ended.at);
+    let unsent = operations_of(history, at).filter(|it| sent_nothing(history, it));
+    let given_up = operations_of(history, at).filter(|it| left_a_request(history, it));
+    let released = operations_of(history, at).filter(|it| gives_back_in_doubt(history, it));
+    let known = known.chain(unsent.chain(given_up).chain(released).map(ended));
+    let found = history.sessions.iter().enumerate();
+    let found =
+        found.filter_map(|(nth, session)| Some((session.host, found_broken(history, nth)?)));
+    let known = known.chain(found.filter(|&(_, noticed)| noticed <= at));
+    let until = known.map(|(host, known)| a_lease_later(history, host, known));
+    let timeout = history.request_timeout();
+    let until = until.max().map(|until| until.saturating_add(2 * timeout));
+    until.map_or(at, |until| until.max(at))
+}
+
+/// Returns the end of a lease that begins at a time and that a client counts by its own clock, which may be slow, and which
+/// stands still while its machine is suspended.
+fn a_lease_later(history: &Reading<'_>, host: u8, from: Duration) -> Duration {
+    let lease = history.lease + history.lease / DRIFT;
+    history.fault_intervals().wait_over(host, from, lease)
+}
+
+/// True if the process cannot tell whether a server executed the request. A server that does not know a script has not executed it,
+/// as the process learns from the reply.
+fn is_in_doubt(history: &Reading<'_>, request: &Request) -> bool {
+    let told = (request.replied).is_some_and(|at| at <= history.given_up(request));
+    let unknown_script = told && request.error.as_deref() == Some("NOSCRIPT");
+    history.failed(request) && !unknown_script
+}
+
+/// True if the call gave back a grant while the process could not tell whether a server had executed a request that it had sent
+/// since it asked for this grant: such a request may land later and store the token again.
+fn gives_back_in_doubt(history: &Reading<'_>, it: &Operation) -> bool {
+    let grant = it.call.gives_back();
+    let asked = grant.and_then(|grant| {
+        let mut operations = history.operations().iter();
+        operations.find(|other| other.op == grant)
+    });
+    asked.is_some_and(|grant| {
+        history.requests_of(it.actor.host).any(|request| {
+            let since = grant.asked.at <= request.sent && request.sent <= it.ended.at;
+            since && is_in_doubt(history, request)
+        })
+    })
+}
+
+/// The calls that had ended at a time.
+fn operations_of<'a>(
+    history: &'a Reading<'_>,
+    at: Duration,
+) -> impl Iterator<Item = &'a Operation> {
+    let operations = history.operations().iter();
+    operations.filter(move |it| it.ended.at <= at)
+}
+
+/// True if a client cancelled a call before a reply to its process arrived: the call cannot read this reply any more.
+fn left_a_request(history: &Reading<'_>, it: &Operation) -> bool {
+    let mut requests = history.requests_of(it.actor.host);
+    it.outcome == Outcome::Cancelled
+        && requests.any(|request| {
+            let during = it.asked <= request.sent_at() && request.sent_at() < it.ended;
+            during && request.replied.is_none_or(|replied| it.ended.at <= replied)
+        })
+}
+
+/// Returns when a process noticed that a connection had broken, if a call of it was under way and had no request on this
+/// connection: it cannot tell whether the connection took its request.
+fn found_broken(history: &Reading<'_>, session: usize) -> Option<Duration> {
+    let it = history.sessions.get(session).filter(|it| it.broken)?;
+    let noticed = it.noticed?;
+    let mut calls = history.operations().iter().filter(|call| {
+        call.actor.host == it.host && call.asked.at <= noticed && noticed <= call.ended.at
+    });
+    let found = calls.any(|call| {
+        let mut requests = history.requests.iter();
+        !requests.any(|request| request.session == session && call.asked.at <= request.sent)
+    });
+    found.then_some(noticed)
+}
+
+/// True if the last attempt of a call ended in an error and sent no request, because the connection was broken.
+fn sent_nothing(history: &Reading<'_>, it: &Operation) -> bool {
+    if it.outcome != Outcome::Unknown {
+        return false;
+    }
+    let (host, ended) = (it.actor.host, it.ended.at);
+    let sessions = history.sessions.iter();
+    let mut theirs = sessions.filter(|session| session.broken && session.host == host);
+    if !theirs.any(|session| session.closed.is_some_and(|closed| closed <= ended)) {
+        return false;
+    }
+    let begun = history.last_attempt(it).unwrap_or(it.asked);
+    let mut sent = history.requests_of(host).map(Request::sent_at);
+    !sent.any(|sent| begun <= sent && sent < it.ended)
+}
+
+/// Returns the time until which a task may clean up that sends one request after the other, each at most a pause after the reply
+/// to the one before: a lease at most.
+pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
+    if !history.accepts(Excuse::Sweep) {
+        return at;
+    }
+    let pause = history.terms.retry.max(history.lease / SWEEPS) + history.terms.timing_tolerance();
+    let hosts: BTreeSet<u8> = history.sessions.iter().map(|it| it.host).collect();
+    let busy = hosts.into_iter().map(|host| {
+        let longest = a_lease_later(history, host, at);
+        let mut busy = at;
+        for request in history.requests_of(host).filter(|it| at <= it.sent) {
+            let stopped = history
+                .fault_intervals()
+                .stopped_for(host, busy, request.sent);
+            if request.sent > busy.saturating_add(pause + stopped) {
+                break;
+            }
+            let given_up = history.given_up(request);
+            let settled = history.settled(request).unwrap_or(given_up);
+            busy = busy.max(settled.min(given_up));
+        }
+        busy.min(longest)
+    });
+    busy.max().unwrap_or(at) + history.recovery()
+}
