@@ -5,7 +5,7 @@
 //! requests one after the other, for instance to dial anew and to load a script again. Otherwise the bound is one lease after the
 //! last fault. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
 //! longer counts as a waiter (`Promises::skipping_after`). A process that never runs again is left to deadlock freedom. A lock
-//! with a minimum hold stays taken for that time. If several nodes are asked, a request that one of them executes more than a
+//! with a minimum hold stays taken for that time. A token that ends with its lease in the last fiftieth of it may stay. If several nodes are asked, a request that one of them executes more than a
 //! lease later does not count: its client has long treated the answer as lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
@@ -18,6 +18,9 @@ pub struct Cancellation;
 
 /// The most dials and requests, one after the other, that a client may need to undo a call on all servers.
 const STEPS: u32 = 16;
+
+/// A client's own deadline may come before the end of the lease by this part of it.
+const LAST: u32 = 50;
 
 struct Facts<'a>(&'a Reading<'a>);
 
@@ -100,7 +103,7 @@ impl Facts<'_> {
         let several = matches!(self.0.topology, Topology::Nodes(2..));
         let stands = |span: &&TokenSpan<'_>| {
             let belated = several && self.0.arrived_after_lease(span);
-            span.node == node && span.stood(by) && !belated
+            span.node == node && span.stood(by) && !belated && !self.ends_with_lease(span, by)
         };
         let span = match it.call.gives_back() {
             Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
@@ -137,6 +140,16 @@ impl Facts<'_> {
                 seconds(by.at)
             ),
         })
+    }
+
+    /// True if nearly all of the token's lease is over, and the token ends with it: the client's own deadline has passed, and it leaves
+    /// the rest to the server.
+    fn ends_with_lease(&self, span: &TokenSpan<'_>, by: Moment) -> bool {
+        let tolerance = self.0.terms.timing_tolerance();
+        let soon = by.at + self.0.lease / LAST + tolerance;
+        let ends = span.expiry(by).filter(|&ends| ends <= soon);
+        self.0.accepts(Excuse::EndsWithLease)
+            && ends.is_some_and(|ends| span.gone.0.at <= ends + tolerance)
     }
 
     /// When another client process first got a place in the queue of a node, or its lock, from a time on.

@@ -95,8 +95,8 @@ fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Du
     let keys_due = keys_due.map(|due| due.max(ended_by_itself(history, look)));
     let subscriptions_due = (look.subscriptions > 0).then(|| subscription_due(history, at, due));
     let tasks_due = (look.tasks > 0).then(|| {
-        // A task that leaves nothing behind may end a little later, or look for a request that may land yet.
-        let alone = !keys && look.subscriptions == 0;
+        // A task that leaves nothing behind but keys that may stay may end a little later, or look for a request that may land yet.
+        let alone = keys_due.is_none() && look.subscriptions == 0;
         let due = if alone {
             let ends = at.saturating_add(history.recovery());
             let looks = looked_for(history, at).max(swept(history, at));

@@ -7,8 +7,9 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 51] = [
         Self::ConcurrentGrants,
+        Self::ClearedAway,
         Self::LastMillisecond,
         Self::ClockSetBack,
         Self::SharedExpiry,
@@ -31,6 +32,7 @@ impl Excuse {
         Self::AcquiredAgain,
         Self::ExtensionInFlight,
         Self::RequestsInARow,
+        Self::EndsWithLease,
         Self::PlaceInQueue,
         Self::LateLevel,
         Self::RequestOutstanding,
@@ -55,6 +57,7 @@ impl Excuse {
         Self::EarlierRequest,
         Self::UndoneMeanwhile,
         Self::GrantedTooLate,
+        Self::PartExpired,
         Self::FewForgot,
     ];
 
@@ -63,6 +66,7 @@ impl Excuse {
     pub const fn property(self) -> Property {
         match self {
             Self::ConcurrentGrants => Property::Fencing,
+            Self::ClearedAway => Property::Linearizable,
             Self::LastMillisecond | Self::ClockSetBack | Self::SharedExpiry | Self::OwnersToken => {
                 Property::Ownership
             }
@@ -81,7 +85,9 @@ impl Excuse {
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain
             | Self::ExtensionInFlight => Property::Renewal,
-            Self::RequestsInARow | Self::PlaceInQueue | Self::LateLevel => Property::Cancellation,
+            Self::RequestsInARow | Self::EndsWithLease | Self::PlaceInQueue | Self::LateLevel => {
+                Property::Cancellation
+            }
             Self::RequestOutstanding
             | Self::StoppedBetweenRequests
             | Self::OwnRequestHarmed
@@ -102,7 +108,8 @@ impl Excuse {
             | Self::NodeUnheard
             | Self::EarlierRequest
             | Self::UndoneMeanwhile
-            | Self::GrantedTooLate => Property::Truth,
+            | Self::GrantedTooLate
+            | Self::PartExpired => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -113,6 +120,10 @@ impl Excuse {
         match self {
             Self::ConcurrentGrants => {
                 "two acquisitions are under way at the same time: their replies may arrive in any order"
+            }
+            Self::ClearedAway => {
+                "the process of a holder removes what the servers still store of its grant after the holder's own deadline: no \
+                 call tells this, and nobody relies on the grant"
             }
             Self::LastMillisecond => {
                 "a grant is over in the last millisecond of its lease: a lock that compares deadlines itself counts whole milliseconds"
@@ -192,6 +203,10 @@ impl Excuse {
                 "an earlier call of the process without an answer is still being undone, by requests that follow one \
                  another: a token that appears meanwhile may be that call's"
             }
+            Self::PartExpired => {
+                "the servers store the grant in several places, and it expired in one of them: the release that removes the others \
+                 may say that it released the lock, or that the lock was lost"
+            }
             Self::GrantedTooLate => {
                 "the reply to a request of the call takes as long as the lease, less a tenth: a grant would be over, and a lock may \
                  report that as a refusal"
@@ -236,6 +251,9 @@ impl Excuse {
                 "undoing a call takes several requests, each sent as soon as the one before has its reply: to dial \
                  anew, to load a script again"
             }
+            Self::EndsWithLease => {
+                "nearly all of the token's lease is over: the client's own deadline has passed, and it leaves the rest to the server"
+            }
             Self::PlaceInQueue => {
                 "after a fault the place of a call in a queue stays until another client asks: this client removes it, \
                  because its waiter no longer counts as alive"
@@ -277,6 +295,7 @@ impl Excuse {
             Self::ConcurrentGrants => {
                 "the server stores the grants in the other order: the tokens were taken before the grants"
             }
+            Self::ClearedAway => "another client removes it",
             Self::LastMillisecond => "a whole millisecond of the lease is left",
             Self::ClockSetBack => "the request leaves less than the lease that was given",
             Self::SharedExpiry => "the request makes it shorter",
@@ -301,6 +320,7 @@ impl Excuse {
             Self::EarlierRequest => "the node executed that request before the call",
             Self::UndoneMeanwhile => "no request of that call is under way any more",
             Self::GrantedTooLate => "the reply takes half of the lease",
+            Self::PartExpired => "the release removes all of them, and says that the lock was lost",
             Self::WaitsInProcess => "the grant is one of another process",
             Self::BrokenConnection => "the next call of the process ends in an error too",
             Self::LostScript => "the server has told the process before",
@@ -317,6 +337,7 @@ impl Excuse {
                 "the script is lost early, and the lock reports the loss of the grant at once"
             }
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
+            Self::EndsWithLease => "a fifteenth of the lease is left",
             Self::PlaceInQueue => "the place stays when the other client has asked",
             Self::LateLevel => "that request had its reply",
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
@@ -424,6 +445,8 @@ mod tests {
             Excuse::EarlierRequest => (asked_before(5), asked_before(4)),
             Excuse::UndoneMeanwhile => (undone_until(6), undone_until(4)),
             Excuse::GrantedTooLate => (granted_after(11), granted_after(6)),
+            Excuse::ClearedAway => (cleared_by(0), cleared_by(1)),
+            Excuse::PartExpired => (in_two_places(true), in_two_places(false)),
             Excuse::SplitVotes => (undecided(true), undecided(false)),
             Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
             Excuse::FirstConnection => (connects(false), connects(true)),
@@ -459,6 +482,7 @@ mod tests {
                 cleans_up(&[(50, 52), (52, 54), (54, 56)]),
                 cleans_up(&[(51, 52), (53, 56)]),
             ),
+            Excuse::EndsWithLease => (left_until(55), left_until(60)),
             Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
             Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
             Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
@@ -626,6 +650,55 @@ mod tests {
         history.dials(0, 0, 0, None);
         history.asks(0, 1, Some(1), Some(replied));
         history
+    }
+
+    /// The deadline of the first client is 5. At 6 a client removes its token, and at 8 the second client has the lock.
+    fn cleared_by(host: u8) -> History {
+        history(vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (1, granted(1, Some(5))),
+            (6, frees(host)),
+            (7, tries(2, 1)),
+            (8, stores(1, "b", Some(18))),
+            (8, granted(2, Some(17))),
+        ])
+    }
+
+    /// The server stores a grant in two places. The release removes both, or the second when the first has expired, and says that
+    /// the lock was lost.
+    fn in_two_places(expired: bool) -> History {
+        let holder = |expires| Holder {
+            token: b"a".to_vec(),
+            expires: Some(s(expires)),
+            ..Holder::default()
+        };
+        let server = |cause, stored| What::Server {
+            node: 0,
+            cause,
+            stored,
+            anonymous: 0,
+        };
+        let mut entries = vec![
+            (0, tries(1, 0)),
+            (1, server(Cause::Client(0), vec![holder(6), holder(11)])),
+            (2, granted(1, Some(10))),
+        ];
+        if expired {
+            entries.push((6, server(Cause::Server, vec![holder(11)])));
+        }
+        entries.extend([
+            (7, releases(2, 0, 1)),
+            (8, frees(0)),
+            (
+                9,
+                What::Fail {
+                    op: 2,
+                    why: crate::history::Refusal::Lost,
+                },
+            ),
+        ]);
+        history(entries)
     }
 
     /// A reader of a process is refused while a reader of the process `host` has the lock.
@@ -1160,6 +1233,23 @@ mod tests {
         for &(sent, replied) in asked {
             history.asks(0, sent, Some(sent), Some(replied));
         }
+        history
+    }
+
+    /// A guard is dropped at 50. Two round trips later, at 54, the server still stores its token.
+    fn left_until(ends: u64) -> History {
+        let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (1, stores(0, "a", Some(ends))),
+            (2, granted(1, Some(51))),
+            (50, What::Invoke { op: 2, actor, call }),
+            (50, done(2)),
+            (ends, empties(0, Cause::Server)),
+            (100, What::Crash { host: 9 }),
+        ]);
+        (history.lease, history.terms.latency) = (s(90), s(1));
+        history.dials(0, 0, 1, None);
         history
     }
 

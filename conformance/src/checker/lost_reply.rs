@@ -1,8 +1,7 @@
 //! P14, lost reply: a connection breaks after a server executed an acquisition and before the client gets the reply.
 //! The server stores the token, and its owner does not know. This may delay the client's own retry by two round trips
 //! at most, and by one more if the client has to send the script to the server. It may pause before the retry for as long
-//! as it says. A lock that mistakes its own token for
-//! that of another client waits for the end of the lease.
+//! as it says. A lock that mistakes its own token for that of another client waits for the end of the lease.
 //!
 //! On several nodes the tokens of the process keep the lock from it only where they stand on so many nodes that the others are no
 //! majority.
@@ -14,7 +13,7 @@ use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
         Call, Excuse, FaultIntervals, History, Moment, Operation, Outcome, Reading, Refusal,
-        TokenSpan, Tokens, What,
+        Request, TokenSpan, Tokens, What,
     },
     scenario::{Lost, Topology},
 };
@@ -187,21 +186,43 @@ const PREPARES: [&str; 13] = [
     "PUNSUBSCRIBE",
 ];
 
-/// Returns the time at which the process asks again after the cut. It may pause before that, for as long as the lock says.
-fn asks_again(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment) -> Duration {
+/// Returns the time at which the call asks again after the cut. It may pause before that, for as long as the lock says.
+fn asks_again(
+    history: &Reading<'_>,
+    ghost: &TokenSpan<'_>,
+    retry: &Operation,
+    from: Moment,
+) -> Duration {
     if !history.accepts(Excuse::PauseBeforeRetry) {
         return from.at;
     }
-    let theirs = ghost.owner.into_iter();
-    let requests = theirs.flat_map(|host| history.requests_of(host));
-    let asks = requests.filter(|it| {
+    let asks = history.requests_of(retry.actor.host).filter(|it| {
         from < it.sent_at()
             && history.leads_to(history.session(it), ghost.node)
             && !PREPARES.contains(&&*it.command)
+            && is_surely_of(history, retry, it)
     });
     let first = asks.filter_map(|it| it.executed).min();
     let pauses_until = from.at.saturating_add(history.terms.retry);
     first.map_or(pauses_until, |first| first.min(pauses_until))
+}
+
+/// True if only this call can have sent the request: no other call of its process was under way, none had ended in such a way that
+/// a task may go on with it, and the process held no grant that it renews.
+fn is_surely_of(history: &Reading<'_>, call: &Operation, request: &Request) -> bool {
+    let (host, sent) = (call.actor.host, request.sent_at());
+    let mut others = history
+        .operations()
+        .iter()
+        .filter(|it| it.actor.host == host && it.op != call.op && it.asked <= sent);
+    let is_over = |it: &Operation| {
+        let told = matches!(it.outcome, Outcome::Ok | Outcome::Fail(Refusal::Contended));
+        it.ended < sent && told && !matches!(it.call, Call::Drop { .. })
+    };
+    let mut beliefs = history.beliefs().iter();
+    let renews = history.terms.renews
+        && beliefs.any(|it| it.actor.host == host && it.from <= sent && sent <= it.to);
+    others.all(is_over) && !renews
 }
 
 /// Returns the time by which a retry should have had the lock, if the process's own token kept the lock from it.
@@ -213,7 +234,7 @@ fn delayed(
     cut: Moment,
 ) -> Option<Duration> {
     let from = retry.asked.max(cut);
-    let by = asks_again(history, ghost, from) + trips(history);
+    let by = asks_again(history, ghost, retry, from) + trips(history);
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
     let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at);
@@ -434,6 +455,43 @@ mod tests {
             (3, cut()),
             (20, granted(1, Some(29))),
         ]));
+    }
+
+    /// The reply is lost at 3. The lock pauses for at most 10 s, and its call is granted the lock at 14. At 5 the process sends
+    /// a request, of this call or of `another`.
+    #[test]
+    fn a_request_of_another_part_of_the_process_does_not_ask_again() {
+        let passes = |another: Vec<(u64, What)>| {
+            let mut entries = vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(40))),
+                (3, cut()),
+                (14, granted(1, Some(22))),
+            ];
+            entries.extend(another);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            (history.terms.latency, history.terms.retry) = (s(1), s(10));
+            history.dials(0, 0, 0, Some(3));
+            history.dials(0, 0, 4, None);
+            for at in [5, 13] {
+                history.asks(1, at, Some(at), Some(at));
+            }
+            LostReply.check(&history) == Finding::Valid
+        };
+        let call = Call::Try {
+            mode: crate::history::Mode::Exclusive,
+        };
+        let actor = crate::history::Actor { host: 0, task: 1 };
+        let tries = || What::Invoke { op: 2, actor, call };
+        assert!(!passes(vec![]), "the call itself has asked");
+        assert!(passes(vec![(4, tries()), (6, refused(2))]));
+        assert!(!passes(vec![(6, tries()), (7, refused(2))]), "later");
+        assert!(!passes(vec![(0, tries()), (0, refused(2))]), "earlier");
+        assert!(
+            passes(vec![(0, tries()), (0, unknown(2))]),
+            "a task looks for its request"
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! * A grant is returned only before its own deadline.
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
-//! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
+//! * "Released" only if this call removed the grant; "lost already" only if it was gone before. If the servers store it in several
+//!   places, and it expired in some of them before the call removed it from the others, both are true.
 //! * "Contended" only if another grant stood that leaves no room for this one (of readers a writer's, or one of the same
 //!   process; of a semaphore too many permits), others were queued, or the lock was reserved, at some instant of the call,
 //!   or another task of the process had the lock or asked for it. Of several nodes: unless one majority answered all the
@@ -13,8 +14,8 @@
 use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId, Operation,
-        Outcome, Reading, Refusal, TokenSpan, What,
+        Belief, Call, Cause, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId,
+        Operation, Outcome, Reading, Refusal, TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -142,6 +143,7 @@ impl Facts<'_> {
                     if !inner
                         && nodes(self.removed(belief, it)) == 0
                         && !self.counted_down(it)
+                        && !self.removed_what_was_left(belief, it)
                         && !self.ends_later(belief, it) =>
                 {
                     "that it released the lock, but its request removed nothing"
@@ -157,6 +159,7 @@ impl Facts<'_> {
                 Outcome::Fail(Refusal::Lost)
                     if !inner
                         && self.names(belief).len() == 1
+                        && !self.lost_a_part(belief, it)
                         && nodes(self.removed(belief, it).filter(cut_short)) >= self.quorum() =>
                 {
                     "that the lock was lost already, but its own request had removed it"
@@ -217,8 +220,12 @@ impl Facts<'_> {
             return false;
         }
         let at = release.asked;
-        let spans = self.of_grant(belief).into_iter();
-        let spans: Vec<_> = spans.filter(|span| span.stood(at)).collect();
+        // The request of a call that had no answer may land during the release.
+        let names = self.names(belief);
+        let stood = |span: &&TokenSpan<'_>| {
+            names.contains(span.token) && span.stood_within(at, release.ended)
+        };
+        let spans: Vec<_> = self.0.tokens().spans.iter().filter(stood).collect();
         let lowered = self.lowered_depth(belief, release);
         let unanswered = |it: &Operation| {
             matches!(
@@ -280,6 +287,34 @@ impl Facts<'_> {
     /// Returns true if a request of the process lowered the depth of the grant's token during the call, and left it
     /// there.
     fn lowered_depth(&self, belief: &Belief, it: &Operation) -> bool {
+        let host = it.actor.host;
+        self.is_lessened(belief, |at, cause| {
+            cause == Client(host) && it.asked < at && at < it.ended
+        })
+    }
+
+    /// Returns true if the servers store the token of the grant in several places, a request of the process removed it from some
+    /// of them during the call, and it had expired in the others before the call ended.
+    fn removed_what_was_left(&self, belief: &Belief, it: &Operation) -> bool {
+        self.0.accepts(Excuse::PartExpired)
+            && self.lowered_depth(belief, it)
+            && self
+                .of_grant(belief)
+                .iter()
+                .all(|span| span.gone.0 < it.ended && span.gone.1 == Cause::Server)
+    }
+
+    /// Returns true if the servers stored the token of the grant in several places, and it expired in some of them while it still
+    /// stood in others: the grant was no longer whole.
+    fn lost_a_part(&self, belief: &Belief, it: &Operation) -> bool {
+        self.0.accepts(Excuse::PartExpired)
+            && self.is_lessened(belief, |at, cause| {
+                cause == Cause::Server && belief.from < at && at < it.ended
+            })
+    }
+
+    /// Returns true if such a step of a server lessened what it stored of the grant, levels or places, and left the rest.
+    fn is_lessened(&self, belief: &Belief, such: impl Fn(Moment, Cause) -> bool) -> bool {
         let names = self.names(belief);
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
         self.0.iter().any(|(at, what)| {
@@ -299,8 +334,7 @@ impl Facts<'_> {
                 Some(depth) => before.insert(*node, depth),
                 None => before.remove(node),
             };
-            let theirs = *cause == Client(it.actor.host) && it.asked < at && at < it.ended;
-            theirs && depth.is_some() && depth < was
+            such(at, *cause) && depth.is_some() && depth < was
         })
     }
 
@@ -987,6 +1021,79 @@ mod tests {
         };
         assert!(release(6));
         assert!(!release(4));
+    }
+
+    /// The grant of a reentrant lock has expired. A later acquisition of the same owner had no answer, and lands during the release.
+    #[test]
+    fn a_late_level_is_removed_by_its_own_call() {
+        let lie = |second: What| {
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (1, stores(0, "o", Some(4))),
+                (2, granted(1, Some(3))),
+                (3, tries(2, 0)),
+                (4, empties(0, Cause::Server)),
+                (5, second),
+                (6, releases(3, 0, 1)),
+                (7, stores(0, "o", Some(17))),
+                (8, frees(0)),
+                (9, lost(3)),
+            ]);
+            history.reentrant = true;
+            Truth.check(&history).witness().map(|it| it.message.clone())
+        };
+        let unknown = What::Info {
+            op: 2,
+            error: "timed out".into(),
+        };
+        assert_eq!(lie(unknown), None);
+        let answered = lie(refused(2)).unwrap_or_default();
+        assert!(
+            answered.contains("own request had removed it"),
+            "{answered}"
+        );
+    }
+
+    /// The server stores the grant in two places.
+    #[test]
+    fn a_part_of_a_grant_may_expire_before_the_release() {
+        let entries = |steps: &[(u64, Cause, &[u64])], told: What| {
+            let mut entries = vec![(0, tries(1, 0)), (2, granted(1, Some(10)))];
+            entries.extend([(6, releases(2, 0, 1)), (9, told)]);
+            entries.extend(steps.iter().map(|&(at, cause, places)| {
+                let stored = places.iter().map(|&expires| Holder {
+                    token: b"a".to_vec(),
+                    expires: Some(s(expires)),
+                    ..Holder::default()
+                });
+                let stored = stored.collect();
+                let server = What::Server {
+                    node: 0,
+                    cause,
+                    stored,
+                    anonymous: 0,
+                };
+                (at, server)
+            }));
+            entries.sort_by_key(|&(at, _)| at);
+            lie(entries)
+        };
+        let both = (1, Client(0), &[8, 11][..]);
+        let (own, expired) = (Client(0), Cause::Server);
+        // The release removes one, and the other expires.
+        let half = [both, (7, own, &[8]), (8, expired, &[])];
+        assert_eq!(entries(&half, done(2)), None);
+        // One expires, and the release removes the other.
+        let rest = [both, (5, expired, &[11]), (7, own, &[])];
+        assert_eq!(entries(&rest, done(2)), None);
+        assert_eq!(entries(&rest, lost(2)), None);
+        let whole = entries(&[both, (7, own, &[])], lost(2)).unwrap_or_default();
+        assert!(whole.contains("own request had removed it"), "{whole}");
+        let left = entries(&[both, (7, own, &[11])], done(2)).unwrap_or_default();
+        assert!(left.contains("removed nothing"), "{left}");
+        let none = [both, (7, expired, &[11]), (8, expired, &[])];
+        let none = entries(&none, done(2)).unwrap_or_default();
+        assert!(none.contains("removed nothing"), "{none}");
     }
 
     #[test]

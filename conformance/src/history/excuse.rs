@@ -49,6 +49,8 @@ pub enum Excuse {
     ExtensionInFlight,
     /// Undoing a call takes several requests.
     RequestsInARow,
+    /// A token ends with its lease, nearly all of which is over.
+    EndsWithLease,
     /// A place in a queue stays until the next client asks.
     PlaceInQueue,
     /// A request of an earlier call of the owner landed late.
@@ -97,6 +99,10 @@ pub enum Excuse {
     UndoneMeanwhile,
     /// The replies to a call took as long as the lease.
     GrantedTooLate,
+    /// The process of a holder removed a grant after the holder's own deadline.
+    ClearedAway,
+    /// A grant that the servers store in several places expired in some of them.
+    PartExpired,
     /// Few enough nodes forgot a grant.
     FewForgot,
 }

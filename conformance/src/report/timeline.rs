@@ -646,3 +646,72 @@ const fn verb(call: Call) -> Option<&'static str> {
         Call::Try { .. } | Call::Acquire { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        backend::Double,
+        checker::Property,
+        runner::judge,
+        scenario::{Event, Op, Scenario, Schedule, Topology},
+        subject::SUBJECTS,
+    };
+
+    /// A client asks for the lock at 0.1 s, and is paused from 0.05 s to 1.05 s, or when `after` replies have arrived.
+    fn pauses(after: u32) -> Vec<(f64, f64)> {
+        let mut rows = SUBJECTS.iter();
+        let mutex = rows.find(|row| (row.make)().name() == "mutex");
+        let subject = (mutex.expect("it is listed").make)();
+        let pause = Fault::Pause { host: 0, after };
+        let asks = Happening::Op {
+            actor: Actor::on(0),
+            op: Op::TRY,
+        };
+        let strikes = Happening::Fault {
+            for_ms: 1_000,
+            fault: pause,
+        };
+        let events = [(50, strikes), (100, asks)];
+        let events = (0..).zip(events).map(|(id, (at_ms, happening))| Event {
+            id,
+            at_ms,
+            happening,
+        });
+        let scenario = Scenario {
+            seed: 0,
+            lease_ms: 5_000,
+            schedule: Schedule::Fifo,
+            latency_ms: 10,
+            timeout_ms: None,
+            topology: Topology::ONE,
+            events: events.collect(),
+        };
+        let judged = judge(&*subject, &Double, &scenario).expect("the double is there");
+        let timeline = Timeline::of(&Counterexample {
+            property: Property::Exclusion,
+            seed: 0,
+            fixed: None,
+            events_before: scenario.events.len(),
+            scenario,
+            shrink_runs: 0,
+            judged,
+        });
+        let paused = timeline.spans.iter().filter(|span| span.kind == "paused");
+        paused.map(|span| (span.from, span.to)).collect()
+    }
+
+    #[test]
+    fn a_pause_that_waits_for_replies_is_drawn_from_when_it_begins() {
+        let [at_once] = pauses(0)[..] else {
+            panic!("one bar");
+        };
+        assert!((at_once.0 - 50.0).abs() < 1e-3, "{at_once:?}");
+        let [waits] = pauses(1)[..] else {
+            panic!("one bar");
+        };
+        assert!(waits.0 > 100.0, "{waits:?}: the request takes some time");
+        assert!((waits.1 - at_once.1).abs() < 1e-3, "{waits:?}");
+        assert_eq!(pauses(1_000), [], "so many replies do not come");
+    }
+}

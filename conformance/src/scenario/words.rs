@@ -142,10 +142,15 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
     match fault {
         Fault::Pause { after: 0, .. } => write!(f, "{client} is paused{span}"),
         Fault::Pause { after, .. } => {
-            let replies = if after == 1 { "reply" } else { "replies" };
+            let have_arrived = if after == 1 {
+                "reply has arrived"
+            } else {
+                "replies have arrived"
+            };
+            let rest = for_ms.map_or_else(String::new, |ms| format!(" for the rest of {}", Ms(ms)));
             write!(
                 f,
-                "{within}{client} is paused as soon as {after} {replies} have arrived"
+                "{client} is paused{rest} as soon as {after} {have_arrived}"
             )
         }
         Fault::Suspend { .. } => write!(f, "the machine of {client} is suspended{span}"),
@@ -259,5 +264,31 @@ impl fmt::Display for Jump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = if self.0 < 0 { "back" } else { "forward" };
         write!(f, "{way} by {}", Ms(self.0.unsigned_abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_says_what_it_waits_for() {
+        let says = |after| {
+            let fault = Fault::Pause { host: 0, after };
+            Happening::Fault {
+                for_ms: 1_500,
+                fault,
+            }
+            .to_string()
+        };
+        assert_eq!(says(0), "c1 is paused for 1.5 s");
+        assert_eq!(
+            says(1),
+            "c1 is paused for the rest of 1.5 s as soon as 1 reply has arrived"
+        );
+        assert_eq!(
+            says(2),
+            "c1 is paused for the rest of 1.5 s as soon as 2 replies have arrived"
+        );
     }
 }

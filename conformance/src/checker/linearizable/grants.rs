@@ -6,13 +6,15 @@
 //! gone, so an order that leaves it out explains as much.
 //!
 //! What ends by itself is a step of the system: from some moment on a grant may be gone. This moment is the end of its
-//! lease, or an act by which the holder let go of it without learning the outcome. A grant that is gone hinders no
-//! client. So the model drops it as soon as it may be gone, unless a later operation needs it.
+//! lease, or an act by which the holder let go of it without learning the outcome, or by which its process removed it after its
+//! own deadline. A grant that is gone hinders no client. So the model drops it as soon as it may be gone, unless a later operation needs it.
 
 use super::search::{Model, Span};
 use crate::{
     checker::exclusion::get_along,
-    history::{Actor, Call, History, Kind, Mode, Moment, OpId, Reading, What},
+    history::{
+        Actor, Belief, Call, Cause, End, Excuse, History, Kind, Mode, Moment, OpId, Reading, What,
+    },
     scenario::nemesis::DRIFT_PPM_MAX,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -77,8 +79,10 @@ impl Grants {
         let calls = history.calls();
         let mut index: BTreeMap<OpId, usize> = BTreeMap::new();
         let (mut grants, mut ops) = (Vec::new(), Vec::new());
+        let mut cleared: BTreeMap<OpId, Moment> = BTreeMap::new();
         for belief in history.beliefs() {
             index.insert(belief.grant, grants.len());
+            cleared.extend(cleared_away(history, belief).map(|gone| (belief.grant, gone)));
             let to = ends.get(&belief.grant).map(|&(at, _)| at);
             ops.push(Op {
                 span: Span {
@@ -123,8 +127,9 @@ impl Grants {
             }
         }
         for (grant, gone) in ends_of_leases(history, calls) {
-            if let Some(&grant) = index.get(&grant) {
-                grants[grant].gone = gone;
+            if let Some(&at) = index.get(&grant) {
+                let cleared = cleared.get(&grant).copied();
+                grants[at].gone = cleared.map_or(gone, |cleared| cleared.min(gone));
             }
         }
         ops.sort_by_key(|op| op.span.from);
@@ -242,6 +247,20 @@ impl Grant {
     pub(super) const fn fence(&self) -> Option<u64> {
         self.fence
     }
+}
+
+/// Returns when the process of a holder removed what the servers still stored of a grant whose own deadline had passed. No call
+/// has to tell this: nobody relies on the grant.
+fn cleared_away(history: &Reading<'_>, belief: &Belief) -> Option<Moment> {
+    if belief.end != End::Deadline || !history.accepts(Excuse::ClearedAway) {
+        return None;
+    }
+    let spans = history.tokens().of_grant(belief);
+    let left: Vec<_> = spans.filter(|span| span.stood(belief.to)).collect();
+    let own = Cause::Client(belief.actor.host);
+    let cleared = left.iter().any(|span| span.gone.1 == own);
+    let gone = left.iter().map(|span| span.gone.0).max();
+    gone.filter(|_| cleared)
 }
 
 /// Returns the moment from which each grant may be gone.

@@ -562,3 +562,22 @@ fn an_owner_that_enters_again_need_not_extend_its_lease() {
     assert!(enters(true, None).is_some(), "it says nothing");
     assert!(enters(false, Some(9)).is_some());
 }
+
+/// The lease of c1 ends at 11, and its deadline is 5. c2 is granted the lock at 8.
+#[test]
+fn a_process_may_clear_away_its_grant_after_the_deadline() {
+    let cleared = |at, host| {
+        mutex(vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (1, granted(1, Some(5))),
+            (at, frees(host)),
+            (7, tries(2, 1)),
+            (8, stores(1, "b", Some(18))),
+            (8, granted(2, Some(17))),
+        ])
+    };
+    assert_eq!(cleared(6, 0), None);
+    assert!(cleared(4, 0).is_some(), "before its deadline");
+    assert!(cleared(6, 1).is_some(), "another client");
+}

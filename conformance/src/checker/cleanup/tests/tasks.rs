@@ -265,3 +265,31 @@ fn a_task_that_cleans_up_ends_after_a_lease_by_the_clock_of_its_process() {
     assert_eq!(sweeps(false), s(8) + lease, "the clock ran on");
     assert_eq!(sweeps(true), s(24), "the clock stood still for 4 s");
 }
+
+/// A call is cancelled at 3, and a task looks for its request. The key of an earlier grant keeps other clients out for some time.
+#[test]
+fn a_key_that_may_stay_does_not_end_the_search_of_a_task() {
+    let looks_until = |gone, hold| {
+        let fault = Fault::NodePause { node: 0 };
+        let cancelled = What::Info {
+            op: 1,
+            error: crate::history::CANCELLED.to_owned(),
+        };
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (3, cancelled),
+            (4, remains(&["lock"], 0, 1)),
+            (5, What::Strikes { fault }),
+            (6, What::Heals { fault }),
+            (gone, remains(&[], 0, 0)),
+        ]);
+        (history.lease, history.terms.hold) = (s(12), s(hold));
+        history.push(s(50), What::Crash { host: 0 });
+        history.dials(0, 0, 0, None);
+        history.asks(0, 1, Some(1), Some(3));
+        CleanUp.check(&history) == Finding::Valid
+    };
+    assert!(looks_until(19, 2));
+    assert!(!looks_until(24, 2), "longer than a lease");
+    assert!(!looks_until(19, 0), "the key must not stay");
+}
