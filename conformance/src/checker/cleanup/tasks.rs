@@ -128,6 +128,21 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     let hosts: BTreeSet<u8> = history.sessions.iter().map(|it| it.host).collect();
     let busy = hosts.into_iter().map(|host| {
         let longest = a_lease_later(history, host, at);
+        let answered = |request: &Request| {
+            let given_up = history.given_up(request);
+            let settled = history.settled(request).unwrap_or(given_up);
+            settled.min(given_up)
+        };
+        let of_task = |request: &&Request| {
+            let sent = request.sent_at();
+            let mut calls = history.operations().iter();
+            let during = |it: &Operation| it.asked <= sent && sent <= it.ended;
+            !calls.any(|it| it.actor.host == host && during(it))
+        };
+        let before = history.requests_of(host).filter(|it| it.sent < at);
+        let latest = before.filter(of_task).map(answered).max();
+        // The task may be in the pause after its latest request.
+        let mut pauses = latest.is_some_and(|latest| at <= latest.saturating_add(pause));
         let mut busy = at;
         for request in history.requests_of(host).filter(|it| at <= it.sent) {
             let stopped = history
@@ -136,11 +151,11 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
             if request.sent > busy.saturating_add(pause + stopped) {
                 break;
             }
-            let given_up = history.given_up(request);
-            let settled = history.settled(request).unwrap_or(given_up);
-            busy = busy.max(settled.min(given_up));
+            pauses = true;
+            busy = busy.max(answered(request));
         }
-        busy.min(longest)
+        let pause = if pauses { pause } else { Duration::ZERO };
+        busy.saturating_add(pause).min(longest)
     });
     busy.max().unwrap_or(at) + history.recovery()
 }

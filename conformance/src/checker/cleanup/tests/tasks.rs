@@ -157,8 +157,10 @@ fn a_task_that_cleans_up_may_be_stopped_between_two_requests() {
         }
         swept(&Reading::of(&history), s(8))
     };
-    assert_eq!(sweeps(true), s(16));
-    assert_eq!(sweeps(false), s(11));
+    // A pause of an eighth of the lease may follow the last request.
+    let pause = Duration::from_millis(1_502);
+    assert_eq!(sweeps(true), s(13) + pause + s(3));
+    assert_eq!(sweeps(false), s(8) + pause + s(3));
 }
 
 /// A request to acquire the lock gets no reply; the client asks again and is granted the lock. From its release at 10 on it looks
@@ -263,7 +265,11 @@ fn a_task_that_cleans_up_ends_after_a_lease_by_the_clock_of_its_process() {
     };
     let lease = s(12) + s(12) / DRIFT;
     assert_eq!(sweeps(false), s(8) + lease, "the clock ran on");
-    assert_eq!(sweeps(true), s(24), "the clock stood still for 4 s");
+    assert_eq!(
+        sweeps(true),
+        s(8) + lease + s(4),
+        "the clock stood still for 4 s"
+    );
 }
 
 /// A call is cancelled at 3, and a task looks for its request. The key of an earlier grant keeps other clients out for some time.
@@ -292,4 +298,28 @@ fn a_key_that_may_stay_does_not_end_the_search_of_a_task() {
     assert!(looks_until(19, 2));
     assert!(!looks_until(24, 2), "longer than a lease");
     assert!(!looks_until(19, 0), "the key must not stay");
+}
+
+/// The last request of a task is answered at 6, and the task remains. The lease is 12 s.
+#[test]
+fn a_task_may_pause_after_its_last_request() {
+    let remains_until = |gone, sent| {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (3, unknown(1)),
+            (7, remains(&[], 0, 1)),
+            (gone, remains(&[], 0, 0)),
+        ]);
+        history.lease = s(12);
+        history.push(s(50), What::Crash { host: 0 });
+        history.dials(0, 0, 0, None);
+        history.asks(0, sent, Some(6), Some(6));
+        swept(&Reading::of(&history), s(7)) >= s(gone)
+    };
+    assert!(remains_until(10, 6));
+    assert!(
+        !remains_until(12, 6),
+        "an eighth of the lease, and a little more"
+    );
+    assert!(!remains_until(10, 3), "a request of the call");
 }
