@@ -5,8 +5,9 @@
 //! requests one after the other, for instance to dial anew and to load a script again. Otherwise the bound is one lease after the
 //! last fault. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
 //! longer counts as a waiter (`Promises::skipping_after`). A process that never runs again is left to deadlock freedom. A lock
-//! with a minimum hold stays taken for that time. A token that ends with its lease in the last fiftieth of it may stay. If several nodes are asked, a request that one of them executes more than a
-//! lease later does not count: its client has long treated the answer as lost.
+//! with a minimum hold stays taken for that time. A token that ends with its lease in the last fiftieth of it may stay. If several
+//! nodes are asked, a request that one of them executes more than a lease later does not count: its client has long treated the
+//! answer as lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan, What};

@@ -288,7 +288,7 @@ impl Facts<'_> {
     /// there.
     fn lowered_depth(&self, belief: &Belief, it: &Operation) -> bool {
         let host = it.actor.host;
-        self.is_lessened(belief, |at, cause| {
+        self.is_lessened(belief, |_, at, cause| {
             cause == Client(host) && it.asked < at && at < it.ended
         })
     }
@@ -307,14 +307,17 @@ impl Facts<'_> {
     /// Returns true if the servers stored the token of the grant in several places, and it expired in some of them while it still
     /// stood in others: the grant was no longer whole.
     fn lost_a_part(&self, belief: &Belief, it: &Operation) -> bool {
+        // A replica repeats what its master does, also a release of one of several levels.
+        let copies = matches!(self.0.topology, Topology::Replicated { .. });
         self.0.accepts(Excuse::PartExpired)
-            && self.is_lessened(belief, |at, cause| {
-                cause == Cause::Server && belief.from < at && at < it.ended
+            && self.is_lessened(belief, |node, at, cause| {
+                let expired = cause == Cause::Server && !(copies && node > 0);
+                expired && belief.from < at && at < it.ended
             })
     }
 
     /// Returns true if such a step of a server lessened what it stored of the grant, levels or places, and left the rest.
-    fn is_lessened(&self, belief: &Belief, such: impl Fn(Moment, Cause) -> bool) -> bool {
+    fn is_lessened(&self, belief: &Belief, such: impl Fn(u8, Moment, Cause) -> bool) -> bool {
         let names = self.names(belief);
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
         self.0.iter().any(|(at, what)| {
@@ -334,7 +337,7 @@ impl Facts<'_> {
                 Some(depth) => before.insert(*node, depth),
                 None => before.remove(node),
             };
-            such(at, *cause) && depth.is_some() && depth < was
+            such(*node, at, *cause) && depth.is_some() && depth < was
         })
     }
 
@@ -1052,6 +1055,42 @@ mod tests {
             answered.contains("own request had removed it"),
             "{answered}"
         );
+    }
+
+    /// An owner enters again and leaves. The replica follows its master.
+    #[test]
+    fn a_level_that_a_replica_lowers_is_no_part_that_expired() {
+        let levels = |depth: u32| {
+            let holder = Holder {
+                token: b"o".to_vec(),
+                expires: Some(s(10)),
+                depth: Some(depth),
+                ..Holder::default()
+            };
+            let server = |(node, cause)| What::Server {
+                node,
+                cause,
+                stored: (depth > 0).then(|| holder.clone()).into_iter().collect(),
+                anonymous: 0,
+            };
+            [(0, Client(0)), (1, Cause::Server)].map(server)
+        };
+        let at = |at, entries: [What; 2]| entries.map(|entry| (at, entry));
+        let mut entries = vec![(0, tries(1, 0))];
+        entries.extend(at(0, levels(1)));
+        entries.extend([(1, granted(1, Some(9))), (2, tries(2, 0))]);
+        entries.extend(at(2, levels(2)));
+        entries.extend([(3, granted(2, Some(9))), (4, releases(3, 0, 2))]);
+        entries.extend(at(4, levels(1)));
+        entries.extend([(5, done(3)), (6, releases(4, 0, 1))]);
+        entries.extend(at(7, levels(0)));
+        entries.push((8, lost(4)));
+        let mut history = history(entries);
+        history.reentrant = true;
+        history.topology = Topology::Replicated { replicas: 1 };
+        let finding = Truth.check(&history);
+        let message = finding.witness().map(|it| &*it.message).unwrap_or_default();
+        assert!(message.contains("own request had removed it"), "{message}");
     }
 
     /// The server stores the grant in two places.

@@ -7,9 +7,9 @@
 //! are served in queue order, the bound also grows with each of the other waiters that a fault has struck.
 //!
 //! Some locks promise more: a release wakes waiters, and waiters know when a lease ends. Without any fault, a client
-//! must acquire such a lock within a few round trips after its release or expiry, or after it could subscribe if that is later. The checker judges this for one node
-//! only, since of several nodes a majority must be free. If a release leaves the lock taken, for a while or by other
-//! holders, the lock need not tell waiters when this ends.
+//! must acquire such a lock within a few round trips after its release or expiry, or after it could subscribe if that is later. The
+//! checker judges this for one node only, since of several nodes a majority must be free. If a release leaves the lock taken, for a
+//! while or by other holders, the lock need not tell waiters when this ends.
 
 use super::{Checker, Finding, Property, Witness, in_process, seconds};
 use crate::{

@@ -7,7 +7,8 @@
 //!
 //! What ends by itself is a step of the system: from some moment on a grant may be gone. This moment is the end of its
 //! lease, or an act by which the holder let go of it without learning the outcome, or by which its process removed it after its
-//! own deadline. A grant that is gone hinders no client. So the model drops it as soon as it may be gone, unless a later operation needs it.
+//! own deadline. A grant that is gone hinders no client. So the model drops it as soon as it may be gone, unless a later operation
+//! needs it.
 
 use super::search::{Model, Span};
 use crate::{
