@@ -679,9 +679,10 @@ mod tests {
             stored,
             anonymous: 0,
         };
+        let first = if expired { 6 } else { 10 };
         let mut entries = vec![
             (0, tries(1, 0)),
-            (1, server(Cause::Client(0), vec![holder(6), holder(11)])),
+            (1, server(Cause::Client(0), vec![holder(first), holder(11)])),
             (2, granted(1, Some(10))),
         ];
         if expired {

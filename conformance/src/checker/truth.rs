@@ -14,8 +14,8 @@
 use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause, Cause::Client, End, Excuse, Fate, FaultEffect, Kind, Moment, OpId,
-        Operation, Outcome, Reading, Refusal, TokenSpan, What,
+        Belief, Call, Cause, Cause::Client, End, Excuse, Fate, FaultEffect, Holder, Kind, Moment,
+        OpId, Operation, Outcome, Reading, Refusal, TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -152,7 +152,8 @@ impl Facts<'_> {
                     "that it released the lock, but a majority of the nodes answered that the lock was gone"
                 }
                 Outcome::Fail(Refusal::Lost)
-                    if self.stood_throughout(belief, it.asked, it.ended) =>
+                    if self.stood_throughout(belief, it.asked, it.ended)
+                        && !self.lost_a_part(belief, it) =>
                 {
                     "that the lock was lost already, but it stood all the time"
                 }
@@ -305,15 +306,40 @@ impl Facts<'_> {
     }
 
     /// Returns true if the servers stored the token of the grant in several places, and it expired in some of them while it still
-    /// stood in others: the grant was no longer whole.
+    /// stood in others: the grant may have been no longer whole.
     fn lost_a_part(&self, belief: &Belief, it: &Operation) -> bool {
         // A replica repeats what its master does, also a release of one of several levels.
         let copies = matches!(self.0.topology, Topology::Replicated { .. });
         self.0.accepts(Excuse::PartExpired)
-            && self.is_lessened(belief, |node, at, cause| {
-                let expired = cause == Cause::Server && !(copies && node > 0);
-                expired && belief.from < at && at < it.ended
-            })
+            && (self.is_part_over(belief, it)
+                || self.is_lessened(belief, |node, at, cause| {
+                    let expired = cause == Cause::Server && !(copies && node > 0);
+                    expired && belief.from < at && at < it.ended
+                }))
+    }
+
+    /// Returns true if one of several places of the grant's token reached its expiry and was still stored: a key that stores all
+    /// holders keeps it until a client removes it.
+    fn is_part_over(&self, belief: &Belief, it: &Operation) -> bool {
+        let names = self.names(belief);
+        let is_over = |stored: &[Holder], from: Moment, to: Moment| {
+            let places = stored.iter().filter(|it| names.contains(&*it.token));
+            let (from, to) = (from.max(belief.from).at, to.min(it.ended).at);
+            let ends: Vec<_> = places.map(|it| it.expires).collect();
+            let over = |ends: &Option<Duration>| ends.is_some_and(|at| from <= at && at <= to);
+            ends.len() > 1 && ends.iter().any(over) && !ends.iter().all(over)
+        };
+        let mut before: BTreeMap<u8, (Moment, &[Holder])> = BTreeMap::new();
+        let over = self.0.iter().any(|(at, what)| {
+            let What::Server { node, stored, .. } = what else {
+                return false;
+            };
+            let last = before.insert(*node, (at, stored));
+            last.is_some_and(|(from, stored)| is_over(stored, from, at))
+        });
+        over || before
+            .values()
+            .any(|&(from, stored)| is_over(stored, from, Moment::NEVER))
     }
 
     /// Returns true if such a step of a server lessened what it stored of the grant, levels or places, and left the rest.
@@ -1055,6 +1081,48 @@ mod tests {
             answered.contains("own request had removed it"),
             "{answered}"
         );
+    }
+
+    /// A key stores all holders, each with its deadline. An owner has two places in it, the second for a call that had no answer. The
+    /// first is over at 6, and the release at 8 removes it.
+    #[test]
+    fn a_place_that_is_over_is_lost_although_the_key_still_stores_it() {
+        let lie = |first: u64| {
+            let server = |places: &[u64]| {
+                let stored = places.iter().map(|&expires| Holder {
+                    token: b"o".to_vec(),
+                    expires: Some(s(expires)),
+                    ..Holder::default()
+                });
+                What::Server {
+                    node: 0,
+                    cause: Client(0),
+                    stored: stored.collect(),
+                    anonymous: 0,
+                }
+            };
+            let unknown = What::Info {
+                op: 2,
+                error: "timed out".into(),
+            };
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (1, server(&[first])),
+                (1, granted(1, Some(5))),
+                (2, tries(2, 0)),
+                (3, server(&[first, 12])),
+                (4, unknown),
+                (7, releases(3, 0, 1)),
+                (8, server(&[12])),
+                (9, lost(3)),
+                (10, frees(0)),
+            ]);
+            history.reentrant = true;
+            Truth.check(&history).witness().map(|it| it.message.clone())
+        };
+        assert_eq!(lie(6), None);
+        let stood = lie(11).unwrap_or_default();
+        assert!(stood.contains("it stood all the time"), "{stood}");
     }
 
     /// An owner enters again and leaves. The replica follows its master.
