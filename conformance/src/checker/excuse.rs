@@ -122,8 +122,8 @@ impl Excuse {
                 "two acquisitions are under way at the same time: their replies may arrive in any order"
             }
             Self::ClearedAway => {
-                "the process of a holder removes what the servers still store of its grant after the holder's own deadline: no \
-                 call tells this, and nobody relies on the grant"
+                "the process of a holder removes what the servers still store of its grant after the holder's own deadline: it needs \
+                 no release for this, since the holder no longer relies on the grant"
             }
             Self::LastMillisecond => {
                 "a grant is over in the last millisecond of its lease: a lock that compares deadlines itself counts whole milliseconds"

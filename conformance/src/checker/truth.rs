@@ -345,7 +345,8 @@ impl Facts<'_> {
             .any(|&(from, stored)| is_over(stored, from, Moment::NEVER))
     }
 
-    /// Returns true if such a step of a server lessened what it stored of the grant, levels or places, and left the rest.
+    /// Returns true if a step of a server that `such` selects lessened what the server stored of the grant, levels or places, and
+    /// left the rest.
     fn is_lessened(&self, belief: &Belief, such: impl Fn(u8, Moment, Cause) -> bool) -> bool {
         let names = self.names(belief);
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();

@@ -250,8 +250,8 @@ impl Grant {
     }
 }
 
-/// Returns when the process of a holder removed what the servers still stored of a grant whose own deadline had passed. No call
-/// has to tell this: nobody relies on the grant.
+/// Returns when the process of a holder removed what the servers still stored of a grant whose own deadline had passed. The process
+/// needs no release for this, since the holder no longer relies on the grant.
 fn cleared_away(history: &Reading<'_>, belief: &Belief) -> Option<Moment> {
     if belief.end != End::Deadline || !history.accepts(Excuse::ClearedAway) {
         return None;
