@@ -3,8 +3,8 @@
 //! rules or the history.
 
 use crate::client_connection::ClientConnection;
-use crate::command::is_control;
 use crate::resp::Request;
+use redouble_core::command::is_control;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

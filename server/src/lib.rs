@@ -86,27 +86,18 @@
 mod client_connection;
 #[cfg(feature = "net")]
 mod clock;
-mod command;
 #[cfg(feature = "net")]
 mod connection;
 #[cfg(feature = "net")]
 mod control_queue;
 #[cfg(feature = "net")]
 mod disk;
-#[cfg_attr(
-    not(all(feature = "net", feature = "script")),
-    expect(dead_code, reason = "deployments and scripts use parts of the engine")
-)]
 pub mod engine;
 pub mod fault;
 #[cfg(feature = "net")]
 mod history;
 #[cfg(feature = "net")]
 mod node;
-#[cfg_attr(
-    not(feature = "net"),
-    expect(dead_code, reason = "only a server uses a part of the protocol")
-)]
 pub mod resp;
 
 #[cfg(feature = "net")]
@@ -148,14 +139,12 @@ pub mod diagnosis {
 
 #[cfg(feature = "net")]
 pub use clock_control::ClockControl;
-pub use command::{command_names, command_names_of, missing_command_names};
 #[cfg(feature = "net")]
 pub use deployment::{
     CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Partitioned, Split,
 };
 #[cfg(feature = "net")]
 pub use disk::{Loss, Persistence};
-pub use engine::{Profile, parameters_without_effect};
 #[cfg(feature = "net")]
 pub use error::StartError;
 #[cfg(feature = "net")]
@@ -172,10 +161,11 @@ pub use net::{Connection, ConnectionBuilder, Spawn};
 pub use net::{Driver, InProcess};
 #[cfg(feature = "net")]
 pub use node_handle::{Clock, ClockKind, TimeSource};
+pub use redouble_core::{
+    Profile, REDIS_VERSION, command_names, command_names_of, missing_command_names,
+    parameters_without_effect,
+};
 #[cfg(feature = "net")]
 pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]
 pub use topology::Lag;
-
-/// The version of Redis that the double imitates unless told otherwise; its replies were compared with it byte for byte.
-pub const REDIS_VERSION: &str = "7.0.15";

@@ -128,6 +128,14 @@ impl ServerBuilder {
     }
 
     /// The server to imitate: a release of Redis or of Valkey. [`Profile::REDIS_7_0`] unless set.
+    ///
+    /// ```
+    /// use redouble::{Profile, Server};
+    ///
+    /// let server = Server::builder().compat(Profile::REDIS_7_2).start_blocking()?;
+    /// server.command(["CLIENT", "SETINFO", "LIB-NAME", "mine"])?; // new in 7.2
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn compat(mut self, profile: Profile) -> Self {
         self.config.profile = profile;
         self
@@ -332,7 +340,8 @@ impl ServerBuilder {
     }
 
     pub(crate) fn make(mut self) -> Result<Server, StartError> {
-        crate::command::check_users(&self.config).map_err(|reason| StartError::Users { reason })?;
+        redouble_core::command::check_users(&self.config)
+            .map_err(|reason| StartError::Users { reason })?;
         let control = self.take_control_port()?;
         if self.control_mode == ControlMode::Open {
             self.keep_history();

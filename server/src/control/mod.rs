@@ -15,13 +15,13 @@ mod node;
 mod reset;
 
 use crate::client_connection::ClientConnection;
-use crate::command::CONTROL_PREFIX;
 use crate::engine::NodeApi as _;
 use crate::fault::Ruled;
 use crate::node_handle::{ControlHandler, NodeHandle};
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::Network;
 use args::ControlArgs;
+use redouble_core::command::CONTROL_PREFIX;
 use std::sync::{Arc, Weak};
 
 /// Result of a control request.

@@ -2,9 +2,9 @@
 
 use super::rule::{MessageFault, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
-use crate::command::{flags_of, keys_of};
 use crate::engine::Flags;
 use crate::resp::{ErrorReply, Request};
+use redouble_core::command::{flags_of, keys_of};
 use std::borrow::Cow;
 
 pub(super) const SPEC: FaultSpec = FaultSpec {

@@ -121,7 +121,7 @@ impl Conditions {
     fn is_about(&self, request: Option<Request<'_>>) -> bool {
         let is_command = |request| any(&self.commands, |name| is_command(name, request));
         let has_key = |request| {
-            let keys = || crate::command::keys_of(request);
+            let keys = || redouble_core::command::keys_of(request);
             self.keys.is_empty()
                 || keys()
                     .iter()

@@ -4,7 +4,6 @@
 //! [`Server`] answers for database 0; [`Server::db`] for any other.
 
 mod assert;
-mod data;
 mod debug;
 mod diagnosis;
 mod node_fault;
@@ -13,14 +12,14 @@ mod seed;
 mod snapshot;
 mod within;
 
-pub use data::{Data, Stored};
 pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
 pub use node_fault::{LazyExpiry, PauseGuard};
+pub use redouble_core::engine::{Data, Stored};
 pub use snapshot::Snapshot;
 pub use within::Within;
 
 use crate::clock_control::ClockControl;
-use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting, glob_match};
+use crate::engine::{Db, UnixMicros, UnixMillis, Waiting, glob_match};
 use crate::history::History;
 use crate::server::Server;
 use bytes::Bytes;
@@ -49,21 +48,14 @@ pub struct Database<'a> {
 }
 
 impl<'a> Database<'a> {
-    fn read<T>(&self, look: impl FnOnce(&Db, UnixMicros) -> Option<T>) -> Option<T> {
+    fn read<T>(&self, look: impl FnOnce(&Db, UnixMillis) -> Option<T>) -> Option<T> {
         let now = self.server.now();
         let node = self.server.handle.shared.node();
-        look(node.engine.database(self.index)?, now)
+        look(node.engine.database(self.index)?, now.millis())
     }
 
-    fn find<T>(
-        &self,
-        key: impl AsRef<[u8]>,
-        look: impl FnOnce(&Value, Option<UnixMillis>) -> Option<T>,
-    ) -> Option<T> {
-        self.read(|db, now| {
-            let (slot, is_live) = db.find_live(key.as_ref(), now.millis())?;
-            is_live.then(|| look(db.value(slot), db.deadline(slot)))?
-        })
+    fn find(&self, key: impl AsRef<[u8]>) -> Option<Stored> {
+        self.read(|db, now| db.stored(key.as_ref(), now))
     }
 
     /// The string at `key`; `None` when it is missing, expired or no string.
@@ -73,12 +65,12 @@ impl<'a> Database<'a> {
 
     /// The string at `key` with its deadline on the server's clock.
     pub fn peek(&self, key: impl AsRef<[u8]>) -> Option<(Bytes, Option<UnixMillis>)> {
-        self.find(key, |value, deadline| {
-            let Data::String(bytes) = Data::of(value) else {
-                return None;
-            };
+        let Stored { data, deadline } = self.find(key)?;
+        if let Data::String(bytes) = data {
             Some((bytes, deadline))
-        })
+        } else {
+            None
+        }
     }
 
     /// The hash at `key`; `None` when it is missing, expired or no hash.
@@ -117,12 +109,13 @@ impl<'a> Database<'a> {
 
     /// The value of `key`, of any type.
     pub fn data(&self, key: impl AsRef<[u8]>) -> Option<Data> {
-        self.find(key, |value, _| Some(Data::of(value)))
+        self.find(key).map(|it| it.data)
     }
 
     /// Returns true if `key` is there.
     pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
-        self.find(key, |_, _| Some(())).is_some()
+        let deadline = self.read(|db, now| db.deadline_of(key.as_ref(), now));
+        deadline.is_some()
     }
 
     /// The time to live of `key` in whole seconds, rounded as TTL rounds it; `None` when the key is
@@ -137,7 +130,7 @@ impl<'a> Database<'a> {
     /// The time to live of `key` in milliseconds; `None` when the key is missing or has no deadline.
     pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
         let now = self.server.now().millis();
-        let deadline = self.find(key, |_, deadline| deadline)?;
+        let deadline = self.read(|db, now| db.deadline_of(key.as_ref(), now))??;
         let millis = deadline.0.saturating_sub(now.0);
         Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
     }
@@ -151,7 +144,7 @@ impl<'a> Database<'a> {
 
     /// All live keys with their values and deadlines, sorted by key.
     pub fn stored(&self) -> BTreeMap<Bytes, Stored> {
-        let all = self.read(|db, now| Some(data::stored(db, Some(now.millis()))));
+        let all = self.read(|db, now| Some(db.contents(Some(now))));
         all.unwrap_or_default()
     }
 }

@@ -1,6 +1,5 @@
 //! All data of a server at one instant: kept, compared, put back.
 
-use super::data::stored;
 use crate::engine::{Engine, Image, UnixMicros};
 use crate::resp::quoted;
 use crate::server::Server;
@@ -44,15 +43,14 @@ impl Snapshot {
 
     /// One line per key: database, key, value, deadline. One line per library: name, code.
     fn lines(&self) -> Vec<(String, String)> {
-        let libraries = self.0.libraries().iter();
-        let libraries = libraries.map(|library| {
-            let place = format!("library {}", quoted(&library.name));
-            (place, quoted(&library.code).to_string())
+        let libraries = self.0.library_texts().map(|(name, code)| {
+            let place = format!("library {}", quoted(name));
+            (place, quoted(code).to_string())
         });
         let databases = self.0.databases().iter().enumerate();
         databases
             .flat_map(|(index, db)| {
-                stored(db, None)
+                db.contents(None)
                     .into_iter()
                     .map(move |(key, stored)| (format!("{index} {}", quoted(&key)), stored))
             })

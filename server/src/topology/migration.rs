@@ -23,7 +23,7 @@ impl NetworkState {
         let Some(there) = there.filter(|there| !locked[*there].node.is_crashed()) else {
             let target = &mut locked[here];
             target.node.change(target.shared, now, |engine, now| {
-                engine.end_migration(migration, migration.to.unreachable().into(), now);
+                engine.migration_is_refused(migration, now);
             });
             return;
         };
