@@ -127,9 +127,12 @@ fn ghost<'a>(
 }
 
 /// True if a call ended in an error after its reply was lost, although no other fault struck and the call had time to
-/// ask again. The checker demands this only of a lock on one server that promises an answer, and only of a call that the lock lets wait by itself.
+/// ask again before its wait ended. It may pause before that, for as long as the lock says.
+///
+/// The checker demands this only of a lock on one server that promises an answer, and only of a call that the lock lets
+/// wait by itself.
 fn gives_up(
-    history: &History,
+    history: &Reading<'_>,
     fault_intervals: &FaultIntervals,
     asker: &Operation,
     cut: Moment,
@@ -143,7 +146,12 @@ fn gives_up(
         return false;
     };
     let (host, until) = (asker.actor.host, asker.asked.at + wait);
-    let in_time = cut.at + trips(history) < until + history.request_timeout();
+    let pauses = if history.accepts(Excuse::PauseBeforeRetry) {
+        history.terms.retry
+    } else {
+        Duration::ZERO
+    };
+    let in_time = cut.at.saturating_add(pauses) + trips(history) < until;
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let well = || fault_intervals.calm(host, after_the_cut, asker.ended.at);
     history.terms.answers && history.terms.waits && alone && error && in_time && well()
@@ -365,6 +373,26 @@ mod tests {
         (tried.terms.latency, tried.terms.answers) = (s(1), true);
         tried.terms.waits = true;
         assert_eq!(LostReply.check(&tried), Finding::Valid, "it does not wait");
+    }
+
+    #[test]
+    fn a_call_whose_wait_ends_before_it_could_ask_again_may_end_in_an_error() {
+        let passes = |wait, retry| {
+            let mut history = history(vec![
+                (1, waits(1, 0, wait)),
+                (2, stores(0, "a", Some(40))),
+                (3, cut()),
+                (1 + wait, unknown(1)),
+            ]);
+            (history.terms.latency, history.terms.retry) = (s(1), s(retry));
+            (history.terms.answers, history.terms.waits) = (true, true);
+            LostReply.check(&history) == Finding::Valid
+        };
+        // The reply is lost 10 s before the end of the wait, and three round trips take 6 s.
+        assert!(passes(12, 4));
+        assert!(!passes(12, 3));
+        assert!(passes(8, 0));
+        assert!(!passes(9, 0));
     }
 
     #[test]
