@@ -1,0 +1,150 @@
+//! "Extended" and "lost", the results of an extension.
+
+use super::Facts;
+use crate::{
+    history::{Belief, End, FaultEffect, Operation, Outcome, Refusal},
+    scenario::Topology,
+};
+use std::collections::BTreeSet;
+
+impl Facts<'_> {
+    /// Returns the sentence of an extension that claims more than the servers did.
+    pub(super) fn lie_of_extension(&self, belief: &Belief, it: &Operation) -> Option<&'static str> {
+        match it.outcome {
+            Outcome::Ok => {
+                let says = "that its lease was extended, but the lock was gone";
+                self.was_gone(belief, it).then_some(says)
+            }
+            Outcome::Fail(Refusal::Lost) => {
+                let says = "that the lock was lost, but it stood all the time";
+                self.had_not_lost(belief, it).then_some(says)
+            }
+            Outcome::Fail(_) | Outcome::Unknown | Outcome::Cancelled | Outcome::Open => None,
+        }
+    }
+
+    /// Returns true if a client asked the servers for an extension, and the grant stood all the time.
+    fn had_not_lost(&self, belief: &Belief, it: &Operation) -> bool {
+        // A client that already knows of the loss, or that sees its deadline pass, asks no server.
+        let told = belief.end == End::Lost && belief.to < it.asked;
+        let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
+        // By a clock of its own that was bent it may have passed.
+        let (bent, host) = ([FaultEffect::ClientClock], it.actor.host);
+        let (from, to) = (belief.asked.at, it.ended.at);
+        let asked = asked && !self.0.fault_intervals().any(&bent, host, from, to);
+        // Of several nodes, one that granted it later than the others cannot vouch for the time before.
+        let since = match self.0.topology {
+            Topology::Nodes(2..) => belief.from,
+            Topology::Nodes(_) | Topology::Replicated { .. } => it.asked,
+        };
+        asked && self.stood_throughout(belief, since, it.ended)
+    }
+
+    /// Returns true if no token of the grant stood on as many nodes as it takes, at any instant of the call.
+    fn was_gone(&self, belief: &Belief, it: &Operation) -> bool {
+        let names = self.names(belief);
+        let theirs = self.0.tokens().spans.iter();
+        let stood = theirs
+            .filter(|span| names.contains(span.token) && span.stood_within(it.asked, it.ended));
+        let nodes: BTreeSet<u8> = stood.map(|span| span.node).collect();
+        !names.is_empty() && nodes.len() < self.quorum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::*;
+
+    #[test]
+    fn a_lost_grant_cannot_be_extended() {
+        let extended_after = |gone| {
+            lie(vec![
+                (0, tries(1, 0)),
+                (1, stores(0, "a", Some(11))),
+                (2, granted(1, Some(9))),
+                (gone, empties(0, Cause::Fault)),
+                (5, renews(2, 0, 1)),
+                (6, granted(2, Some(14))),
+            ])
+        };
+        assert_eq!(extended_after(6), None);
+        assert_eq!(
+            extended_after(4).as_deref(),
+            Some("at 6.000 s c1 was told that its lease was extended, but the lock was gone")
+        );
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_says_nothing_of_its_own_server_only() {
+        let stopped = |node| {
+            let fault = crate::scenario::Fault::NodeFreeze { node };
+            let frozen = History {
+                topology: Topology::Nodes(3),
+                ..history(vec![
+                    (0, What::Strikes { fault }),
+                    (1, stores(0, "a", None)),
+                ])
+            };
+            Truth.check(&frozen).witness().is_some()
+        };
+        assert!(!stopped(0));
+        assert!(stopped(1), "another server's");
+    }
+
+    #[test]
+    fn a_grant_that_stands_is_not_lost_when_it_is_extended() {
+        let renewed = |at, more: Vec<(u64, What)>| {
+            let renewal = [(at, renews(2, 0, 1)), (at, lost(2))];
+            lie(held_by_c1(more.into_iter().chain(renewal).collect()))
+        };
+        assert_eq!(
+            renewed(5, vec![]).as_deref(),
+            Some("at 5.000 s c1 was told that the lock was lost, but it stood all the time")
+        );
+        assert_eq!(renewed(9, vec![]), None, "its own deadline was over");
+        // Seed 99 of `seed-A1` under `drift-beyond`.
+        let fault = crate::scenario::Fault::Drift {
+            host: 0,
+            ppm: 200_000,
+        };
+        assert_eq!(renewed(5, vec![(2, What::Strikes { fault })]), None);
+        let told = vec![(3, What::Lost { grant: 1 })];
+        assert_eq!(
+            lie(held_by_c1(
+                told.into_iter()
+                    .chain([(5, renews(2, 0, 1)), (5, lost(2))])
+                    .collect()
+            )),
+            None
+        );
+        let gone = [
+            (5, renews(2, 0, 1)),
+            (6, empties(0, Cause::Fault)),
+            (7, lost(2)),
+        ];
+        assert_eq!(lie(held_by_c1(gone.into())), None);
+    }
+
+    /// Seed 632 of `redlock-handed-on` under `node-amnesia`, with a lock that does not wait for slower nodes.
+    #[test]
+    fn a_node_that_granted_it_later_vouches_for_nothing() {
+        let lost_with = |late| {
+            let mut entries = vec![
+                (0, tries(1, 0)),
+                (0, stores_on(0, 0, "a", Some(10))),
+                (0, stores_on(1, 0, "a", Some(10))),
+                (late, stores_on(2, 0, "a", Some(10))),
+                (1, granted(1, Some(9))),
+                (3, empties(1, Cause::Fault)),
+                (4, renews(2, 0, 1)),
+                (5, lost(2)),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            Truth.check(&history).witness().is_some()
+        };
+        assert!(lost_with(0));
+        assert!(!lost_with(2));
+    }
+}

@@ -1,0 +1,322 @@
+//! "Released" and "lost already", the results of a release.
+
+use super::Facts;
+use crate::{
+    history::{
+        Belief, Cause::Client, End, FaultEffect, Moment, Operation, Outcome, Refusal, TokenSpan,
+        What,
+    },
+    scenario::Topology,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// On how many nodes.
+fn nodes<'a>(spans: impl Iterator<Item = &'a TokenSpan<'a>>) -> usize {
+    let nodes: BTreeSet<u8> = spans.map(|span| span.node).collect();
+    nodes.len()
+}
+
+/// Returns true if it was removed before its time was over.
+fn cut_short(span: &&TokenSpan<'_>) -> bool {
+    let (gone, _) = span.gone;
+    span.expiry(gone).is_none_or(|ends| gone.at < ends)
+}
+
+impl Facts<'_> {
+    /// Returns the sentence of a release that claims more than the servers did.
+    pub(super) fn lie_of_release(&self, belief: &Belief, it: &Operation) -> Option<&'static str> {
+        // An inner release removes nothing; but nor does it find the lock lost.
+        let inner = self.is_shared(belief, it);
+        // The token of an owner may stand for another of its grants when this one is over.
+        let over = inner && belief.end == End::Deadline && belief.to <= it.asked;
+        match it.outcome {
+            Outcome::Ok
+                if !inner
+                    && nodes(self.removed(belief, it)) == 0
+                    && !self.counted_down(it)
+                    && !self.removed_what_was_left(belief, it)
+                    && !self.ends_later(belief, it) =>
+            {
+                Some("that it released the lock, but its request removed nothing")
+            }
+            Outcome::Ok if !inner && self.refuted(belief, it) => Some(
+                "that it released the lock, but a majority of the nodes answered that the lock was gone",
+            ),
+            Outcome::Fail(Refusal::Lost)
+                if !over
+                    && self.stood_throughout(belief, it.asked, it.ended)
+                    && !self.lost_a_part(belief, it) =>
+            {
+                Some("that the lock was lost already, but it stood all the time")
+            }
+            Outcome::Fail(Refusal::Lost)
+                if !inner
+                    && self.names(belief).len() == 1
+                    && !self.lost_a_part(belief, it)
+                    && nodes(self.removed(belief, it).filter(cut_short)) >= self.quorum() =>
+            {
+                Some("that the lock was lost already, but its own request had removed it")
+            }
+            Outcome::Ok
+            | Outcome::Fail(_)
+            | Outcome::Unknown
+            | Outcome::Cancelled
+            | Outcome::Open => None,
+        }
+    }
+
+    /// What a request of the process removed of the grant during the call.
+    fn removed(&self, belief: &Belief, it: &Operation) -> impl Iterator<Item = &TokenSpan<'_>> {
+        let (host, from, to) = (it.actor.host, it.asked, it.ended);
+        // Also where it was put later: a grant may grow.
+        let names = self.names(belief);
+        let theirs = self.0.tokens().spans.iter();
+        theirs.filter(move |span| {
+            let (gone, by) = span.gone;
+            names.contains(span.token) && by == Client(host) && from < gone && gone < to
+        })
+    }
+
+    /// Returns true if so many of several nodes answered a request of the call and stored no token of the grant at any instant
+    /// of it that the others are no majority. A token that a request of the process removed before the call does not count as gone.
+    fn refuted(&self, belief: &Belief, it: &Operation) -> bool {
+        let Topology::Nodes(nodes @ 2..) = self.0.topology else {
+            return false;
+        };
+        let (host, names) = (it.actor.host, self.names(belief));
+        let denies = |node: &u8| {
+            let mut requests = self.0.requests_of(host);
+            let answered = requests.any(|request| {
+                self.0.session(request).node == *node
+                    && it.asked <= request.sent_at()
+                    && request.error.is_none()
+                    && request.replied.is_some_and(|at| at <= it.ended.at)
+            });
+            let mut theirs = self.0.tokens().spans.iter();
+            let stored = theirs.any(|span| {
+                let removed = span.gone.1 == Client(host) && belief.from < span.gone.0;
+                let there = span.stood_within(it.asked, it.ended) || removed;
+                span.node == *node && names.contains(span.token) && there
+            });
+            answered && !stored
+        };
+        !names.is_empty() && (0..nodes).filter(denies).count() >= self.quorum()
+    }
+
+    /// Returns true if a request of the process lowered the count of holders during the call.
+    fn counted_down(&self, it: &Operation) -> bool {
+        let mut before: BTreeMap<u8, u32> = BTreeMap::new();
+        self.0.iter().any(|(at, what)| {
+            let &What::Server {
+                node,
+                cause,
+                anonymous,
+                ..
+            } = what
+            else {
+                return false;
+            };
+            let was = before.insert(node, anonymous).unwrap_or(0);
+            let theirs = cause == Client(it.actor.host) && it.asked < at && at < it.ended;
+            theirs && anonymous < was
+        })
+    }
+
+    /// Returns true if a request of the process gave the grant another end during the call, as the release of one does
+    /// that keeps others out for some time at least; or need not, as it ends soon enough.
+    fn ends_later(&self, belief: &Belief, it: &Operation) -> bool {
+        let host = it.actor.host;
+        let spans = self.of_grant(belief);
+        // A process that does not run sends its request so much later.
+        let stood = (self.0.fault_intervals()).stopped_for(host, it.asked.at, it.ended.at);
+        let soon = it.asked.at + stood + self.0.terms.longest_hold();
+        let ends_soon = spans.iter().any(|span| {
+            let ends = span.expiry(it.asked);
+            span.stood_within(it.asked, it.ended) && ends.is_some_and(|ends| ends <= soon)
+        });
+        if self.0.terms.hold == Duration::ZERO {
+            return self.expired_by_request(&spans, it);
+        }
+        // The expiries of a server are not observed while its clock is wrong.
+        let bent = [FaultEffect::ServerClock];
+        let bent = (self.0.fault_intervals()).any(&bent, host, it.asked.at, it.ended.at);
+        let mut changes = spans.into_iter().flat_map(|it| &it.expiries);
+        let changed = bent
+            || changes.any(|&(at, by, _)| by == Client(host) && it.asked < at && at < it.ended);
+        changed || ends_soon
+    }
+
+    /// Returns true if a server executed a request of the process during the call, and the grant's token, if it still
+    /// stood, then had a TTL of at most the timing tolerance. Such a release expires the token instead of deleting it.
+    /// The TTL is not observed while the clock of the server is wrong.
+    fn expired_by_request(&self, spans: &[&TokenSpan<'_>], it: &Operation) -> bool {
+        let tolerance = self.0.terms.timing_tolerance();
+        self.0.requests_of(it.actor.host).any(|request| {
+            let Some(at) = (request.executed).filter(|&at| it.asked.at <= at && at <= it.ended.at)
+            else {
+                return false;
+            };
+            let node = self.0.session(request).node;
+            let after = Moment {
+                at,
+                place: usize::MAX,
+            };
+            let theirs = spans.iter().filter(|span| span.node == node);
+            theirs
+                .filter(|span| span.stood_within(Moment::at(at), after))
+                .any(|span| {
+                    let expires = span.expiry(after);
+                    !self.exact(node, at) || expires.is_some_and(|end| end <= at + tolerance)
+                })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::*;
+
+    #[test]
+    fn released_means_that_this_call_removed_it() {
+        let release = |entries: Vec<(u64, What)>| {
+            let begin = vec![(3, releases(2, 0, 1))];
+            lie(held_by_c1(begin.into_iter().chain(entries).collect()))
+        };
+        assert_eq!(release(vec![(3, frees(0)), (4, done(2))]), None);
+        assert!(release(vec![(4, done(2))]).is_some());
+        assert!(
+            release(vec![(3, frees(1)), (4, done(2))]).is_some(),
+            "another removed it"
+        );
+        assert!(
+            release(vec![(12, frees(0)), (12, done(2))]).is_some(),
+            "it had expired"
+        );
+    }
+
+    #[test]
+    fn a_release_gives_a_token_with_a_minimum_hold_an_expiry() {
+        let release = |hold, kept: Option<(u64, What)>| {
+            let told = [(3, releases(2, 0, 1))].into_iter().chain(kept);
+            let mut history = history(held_by_c1(told.chain([(7, done(2))]).collect()));
+            history.terms.hold = s(hold);
+            Truth.check(&history) == Finding::Valid
+        };
+        let kept = |host| Some((4, stores(host, "a", Some(6))));
+        assert!(release(6, kept(0)));
+        assert!(!release(0, kept(0)));
+        assert!(!release(6, kept(1)));
+        assert!(!release(6, None));
+        // Seed 810 of `semaphore-holding` under `suspend`: it ends then anyway.
+        assert!(release(7, None));
+    }
+
+    /// A release that sets an expiry of a millisecond: the client sees no deletion.
+    #[test]
+    fn a_release_may_let_the_token_expire_at_once() {
+        let release = |expires, executed, host| {
+            let told = [
+                (3, releases(2, 0, 1)),
+                (4, stores(0, "a", Some(expires))),
+                (7, done(2)),
+            ];
+            let mut history = history(held_by_c1(told.to_vec()));
+            history.dials(host, 0, 0, None);
+            history.asks(0, 4, executed, executed);
+            Truth.check(&history) == Finding::Valid
+        };
+        assert!(release(4, Some(4), 0));
+        assert!(!release(6, Some(4), 0), "two seconds are left");
+        assert!(!release(4, Some(2), 0), "a request before the call");
+        assert!(!release(4, None, 0), "no request was executed");
+        assert!(!release(4, Some(4), 1), "a request of another process");
+    }
+
+    #[test]
+    fn a_paused_process_sets_the_expiry_later() {
+        // Seed 13407 of `fenced-fair` under `suspend`: when it runs again its lease ends as soon as what it promised.
+        let release = |runs_again| {
+            let pause = [
+                (3, What::Pause { host: 0 }),
+                (runs_again, What::Resume { host: 0 }),
+            ];
+            let told = [(3, releases(2, 0, 1))].into_iter().chain(pause);
+            let mut history = history(held_by_c1(told.chain([(8, done(2))]).collect()));
+            history.terms.hold = s(4);
+            Truth.check(&history) == Finding::Valid
+        };
+        assert!(release(6));
+        assert!(!release(4));
+    }
+
+    /// The servers count the levels of an owner under one token. A call of the owner had no answer, and its level stands.
+    #[test]
+    fn a_grant_that_is_over_is_lost_although_another_level_stands() {
+        let lie = |deadline: u64| {
+            let server = |depth: u32, expires: u64| What::Server {
+                node: 0,
+                cause: Client(0),
+                stored: vec![Holder {
+                    token: b"o".to_vec(),
+                    expires: Some(s(expires)),
+                    depth: Some(depth),
+                    ..Holder::default()
+                }],
+                anonymous: 0,
+            };
+            let unknown = What::Info {
+                op: 2,
+                error: "timed out".into(),
+            };
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (1, server(1, 10)),
+                (1, granted(1, Some(deadline))),
+                (2, tries(2, 0)),
+                (3, server(2, 12)),
+                (4, unknown),
+                (7, releases(3, 0, 1)),
+                (8, server(1, 12)),
+                (9, lost(3)),
+                (10, frees(0)),
+            ]);
+            history.reentrant = true;
+            Truth.check(&history).witness().map(|it| it.message.clone())
+        };
+        assert_eq!(lie(5), None);
+        let stood = lie(9).unwrap_or_default();
+        assert!(stood.contains("it stood all the time"), "{stood}");
+    }
+
+    #[test]
+    fn lost_already_means_that_it_was_gone() {
+        let release = |at, entries: Vec<(u64, What)>| {
+            let begin = vec![(at, releases(2, 0, 1))];
+            lie(held_by_c1(begin.into_iter().chain(entries).collect()))
+        };
+        assert_eq!(release(12, vec![(13, lost(2))]), None);
+        assert_eq!(release(9, vec![(12, lost(2))]), None, "it went meanwhile");
+        assert!(release(3, vec![(4, lost(2))]).is_some());
+        let own = release(3, vec![(4, frees(0)), (5, lost(2))]);
+        assert!(own.unwrap().contains("its own request had removed it"));
+        // Seed 10603 of `read-write` under `node-drift`: what it clears away had just ended.
+        assert_eq!(release(9, vec![(10, frees(0)), (11, lost(2))]), None);
+        // Seed 15477 of `semaphore` under `overwork`: two tasks of a process ask at once, and one of them releases.
+        let both = |token: &str| stores(0, token, Some(10));
+        let beside = lie(vec![
+            (0, tries(1, 0)),
+            (0, tries(2, 0)),
+            (0, both("a")),
+            (1, both("b")),
+            (1, granted(1, Some(9))),
+            (1, granted(2, Some(9))),
+            (3, releases(3, 0, 1)),
+            (4, frees(0)),
+            (5, lost(3)),
+        ]);
+        assert_eq!(beside, None);
+    }
+}
