@@ -7,6 +7,8 @@
 //! lease by the clock of its process: from when the process learned that the request stays unanswered, or from the release of
 //! the grant for which it was sent. The next client that takes the lock, if no fault hinders it, removes expired tokens.
 //!
+//! A client that fails to remove a key repeats its request after a pause of at most an eighth of the lease.
+//!
 //! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!
 //! A fair lock removes a waiter from its queue when it grants it the lock. The next client that asks removes a waiter that died
@@ -25,7 +27,7 @@ use keys::{arrived_after_lease, ended_by_itself, left_by_the_unreached, stepped_
 use look::{Look, looks};
 use queue::in_the_queue;
 use std::{collections::BTreeSet, time::Duration};
-use tasks::{looked_for, swept};
+use tasks::{looked_for, repeated, swept};
 
 /// What a client's clock may make of the time for which a subscription lingers or a task cleans up, as a part of it.
 const DRIFT: u32 = 50;
@@ -91,7 +93,8 @@ fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Du
     let keys = !look.keys.is_empty()
         && !arrived_after_lease(history, look)
         && !left_by_the_unreached(history, look);
-    let keys_due = keys.then(|| key_due(history, at, due)).flatten();
+    let removes = || repeated(history, at, due);
+    let keys_due = keys.then(|| key_due(history, at, removes())).flatten();
     let keys_due = keys_due.map(|due| due.max(ended_by_itself(history, look)));
     let subscriptions_due = (look.subscriptions > 0).then(|| subscription_due(history, at, due));
     let tasks_due = (look.tasks > 0).then(|| {

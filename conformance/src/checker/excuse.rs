@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::LastMillisecond,
@@ -45,6 +45,7 @@ impl Excuse {
         Self::LeaseWithoutServer,
         Self::Search,
         Self::Sweep,
+        Self::CleanUpFailed,
         Self::PlaceOfPermit,
         Self::SubscriptionStruck,
         Self::InnerRelease,
@@ -97,6 +98,7 @@ impl Excuse {
             | Self::LeaseWithoutServer
             | Self::Search
             | Self::Sweep
+            | Self::CleanUpFailed
             | Self::PlaceOfPermit
             | Self::SubscriptionStruck => Property::CleanUp,
             Self::InnerRelease
@@ -168,6 +170,9 @@ impl Excuse {
             }
             Self::Sweep => {
                 "a task cleans up for a lease at most: it sends one request after the other, with pauses of at most an eighth of the lease"
+            }
+            Self::CleanUpFailed => {
+                "a request that removes a key fails, and its process repeats it after a pause of at most an eighth of the lease"
             }
             Self::SubscriptionStruck => {
                 "a fault strikes the request that ends a lingering subscription, so the client sends it again"
@@ -310,6 +315,7 @@ impl Excuse {
             Self::SplitVotes => "the other nodes are free",
             Self::FirstConnection => "the process had called before",
             Self::Sweep => "the task stays when it sends no more requests",
+            Self::CleanUpFailed => "the request is answered",
             Self::SubscriptionStruck => "the fault strikes when the subscription had to be gone",
             Self::InnerRelease => "the other grant was released before",
             Self::ForgottenLevel => "the release comes more than a lease after that",
@@ -451,6 +457,7 @@ mod tests {
             Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
             Excuse::FirstConnection => (connects(false), connects(true)),
             Excuse::Sweep => (sweeps(3), sweeps(1)),
+            Excuse::CleanUpFailed => (removed_late(Some("LOADING")), removed_late(None)),
             Excuse::SubscriptionStruck => (lingers([10, 14]), lingers([12, 14])),
             Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
             Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
@@ -1298,6 +1305,27 @@ mod tests {
             subscriptions: 0,
             tasks,
         }
+    }
+
+    /// The release fails, and its process removes the key 10 s later, an eighth of the lease.
+    fn removed_late(error: Option<&str>) -> History {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, stores(0, "a", Some(82))),
+            (2, granted(1, Some(80))),
+            (3, releases(2, 0, 1)),
+            (4, unknown(2)),
+            (4, remains(&["lock"], 1)),
+            (14, frees(0)),
+            (14, remains(&[], 0)),
+            (60, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(80);
+        history.dials(0, 0, 0, None);
+        history.asks(0, 3, Some(3), Some(4));
+        history.requests[0].error = error.map(str::to_owned);
+        history.asks(0, 14, Some(14), Some(14));
+        history
     }
 
     fn lands_late(queued: Option<&str>) -> History {

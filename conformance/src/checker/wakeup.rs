@@ -137,8 +137,12 @@ fn untold(
     }
     let bound = when_told(history);
     let (_, to) = waiting(history, waiter)?;
-    let hears =
-        begins(history, waiter).saturating_add(history.terms.round_trips(ROUND_TRIPS_TO_HEAR));
+    let asks = history.asks_from(
+        Excuse::PauseAfterFault,
+        waiter.actor.host,
+        begins(history, waiter),
+    );
+    let hears = asks.saturating_add(history.terms.round_trips(ROUND_TRIPS_TO_HEAR));
     // The first waiter may still recover from an earlier fault.
     let grace = history.request_timeout() + history.recovery();
     let since = waiter.asked.at.saturating_sub(grace);
@@ -613,6 +617,29 @@ mod tests {
         assert!(!passes(13, 1), "a second is enough");
         assert!(passes(13, 100));
         assert!(!passes(14, 100), "it has subscribed by 12.2 s");
+    }
+
+    /// The connection of the waiter broke at 1, and its call finds it broken at 11.
+    #[test]
+    fn a_waiter_that_finds_its_connection_broken_may_pause_before_it_can_hear() {
+        let passes = |at, broken: Option<u64>| {
+            let mut history = history(vec![
+                (0, stores(0, "a", Some(30))),
+                (11, waits_for(1)),
+                (11, frees(0)),
+                (at, stores(1, "b", Some(26))),
+                (at, granted(1, Some(23))),
+            ]);
+            history.lease = s(30);
+            (history.terms.wake, history.terms.tells) = (Some(s(9)), true);
+            history.terms.retry = s(2);
+            history.dials(1, 0, 0, broken);
+            history.dials(1, 0, at, None);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(passes(13, Some(1)));
+        assert!(!passes(14, Some(1)), "it pauses for longer than it says");
+        assert!(!passes(13, None), "the connection is well");
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub enum Excuse {
     Search,
     /// A task cleans up with several requests.
     Sweep,
+    /// A request that cleans up failed, and its process pauses before it repeats it.
+    CleanUpFailed,
     /// A semaphore has a place for each permit, in which an expired token stays.
     PlaceOfPermit,
     /// A fault struck the end of a lingering subscription.

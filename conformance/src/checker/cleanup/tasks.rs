@@ -124,15 +124,11 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     if !history.accepts(Excuse::Sweep) {
         return at;
     }
-    let pause = history.terms.retry.max(history.lease / SWEEPS) + history.terms.timing_tolerance();
+    let pause = longest_pause(history);
     let hosts: BTreeSet<u8> = history.sessions.iter().map(|it| it.host).collect();
     let busy = hosts.into_iter().map(|host| {
         let longest = a_lease_later(history, host, at);
-        let answered = |request: &Request| {
-            let given_up = history.given_up(request);
-            let settled = history.settled(request).unwrap_or(given_up);
-            settled.min(given_up)
-        };
+        let answered = |request: &Request| answered(history, request);
         let of_task = |request: &&Request| {
             let sent = request.sent_at();
             let mut calls = history.operations().iter();
@@ -158,4 +154,40 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
         busy.saturating_add(pause).min(longest)
     });
     busy.max().unwrap_or(at) + history.recovery()
+}
+
+/// Returns the time by which the process has repeated its failed requests that had to succeed by `due`: each is repeated a pause after it failed,
+/// for a lease at most.
+pub(super) fn repeated(history: &Reading<'_>, at: Duration, due: Duration) -> Duration {
+    if !history.accepts(Excuse::CleanUpFailed) {
+        return due;
+    }
+    let pause = longest_pause(history);
+    let mut failed: Vec<_> = history
+        .requests
+        .iter()
+        .filter(|it| is_in_doubt(history, it))
+        .map(|it| (answered(history, it), history.session(it).host))
+        .collect();
+    failed.sort_unstable();
+    failed.into_iter().fold(due, |due, (failed, host)| {
+        if failed > due {
+            return due;
+        }
+        let longest = a_lease_later(history, host, at);
+        let repeats = failed.saturating_add(pause + history.recovery());
+        due.max(repeats.min(longest))
+    })
+}
+
+/// Longest pause of a task between two requests.
+fn longest_pause(history: &Reading<'_>) -> Duration {
+    history.terms.retry.max(history.lease / SWEEPS) + history.terms.timing_tolerance()
+}
+
+/// Returns the time at which a process has the reply to a request, or knows that there will be none.
+fn answered(history: &Reading<'_>, request: &Request) -> Duration {
+    let given_up = history.given_up(request);
+    let settled = history.settled(request).unwrap_or(given_up);
+    settled.min(given_up)
 }

@@ -26,10 +26,31 @@ impl Facts<'_> {
         let copies = matches!(self.0.topology, Topology::Replicated { .. });
         self.0.accepts(Excuse::PartExpired)
             && (self.is_part_over(belief, it)
+                || self.lost_a_part_before(belief)
                 || self.is_lessened(belief, |node, at, cause| {
                     let expired = cause == Cause::Server && !(copies && node > 0);
                     expired && belief.from < at && at < it.ended
                 }))
+    }
+
+    /// Returns true if one place of the grant's token expired while the call still stored it in others: before the client was
+    /// told of its grant. A place that expires later shows in the state of the server; this one was the only one.
+    fn lost_a_part_before(&self, belief: &Belief) -> bool {
+        let names = self.names(belief);
+        let before = self.0.iter().take_while(|&(at, _)| at < belief.from);
+        let mut places: BTreeMap<u8, usize> = BTreeMap::new();
+        for (_, what) in before {
+            if let What::Server { node, stored, .. } = what {
+                let stored = stored.iter().filter(|it| names.contains(&*it.token));
+                places.insert(*node, stored.count());
+            }
+        }
+        self.of_grant(belief).into_iter().any(|span| {
+            let (gone, by) = span.gone;
+            let meanwhile = belief.asked < gone && gone < belief.from;
+            let several = places.get(&span.node).is_some_and(|&count| count > 1);
+            meanwhile && by == Cause::Server && several
+        })
     }
 
     /// Returns true if one of several places of the grant's token reached its expiry and was still stored: a key that stores all
@@ -213,5 +234,38 @@ mod tests {
         let none = [both, (7, expired, &[11]), (8, expired, &[])];
         let none = entries(&none, done(2)).unwrap_or_default();
         assert!(none.contains("removed nothing"), "{none}");
+    }
+
+    /// The first of the places expires while the process is suspended; the call stores the others, and is granted the lock.
+    #[test]
+    fn a_place_may_expire_before_the_others_are_stored() {
+        let lie = |ends: u64, others: &[u64]| {
+            let stored = |places: &[u64]| What::Server {
+                node: 0,
+                cause: Client(0),
+                stored: places
+                    .iter()
+                    .map(|&ends| Holder {
+                        token: "a".into(),
+                        expires: Some(s(ends)),
+                        ..Holder::default()
+                    })
+                    .collect(),
+                anonymous: 0,
+            };
+            lie(vec![
+                (0, tries(1, 0)),
+                (1, stored(&[ends])),
+                (5, empties(0, Cause::Server)),
+                (7, stored(others)),
+                (7, granted(1, Some(17))),
+                (9, releases(2, 0, 1)),
+                (9, frees(0)),
+                (9, lost(2)),
+            ])
+        };
+        assert_eq!(lie(5, &[17, 17]), None);
+        let one = lie(5, &[17]).unwrap_or_default();
+        assert!(one.contains("own request had removed it"), "{one}");
     }
 }
