@@ -449,7 +449,7 @@ mod tests {
                 )
             }
             Excuse::EarlierRequest => (asked_before(5), asked_before(4)),
-            Excuse::UndoneMeanwhile => (undone_until(6), undone_until(4)),
+            Excuse::UndoneMeanwhile => (undone_until(7), undone_until(4)),
             Excuse::GrantedTooLate => (granted_after(11), granted_after(6)),
             Excuse::ClearedAway => (cleared_by(0), cleared_by(1)),
             Excuse::PartExpired => (in_two_places(true), in_two_places(false)),
@@ -635,9 +635,9 @@ mod tests {
             (0, stores_on(0, 1, "b", Some(10))),
             (3, waits(1, 0, 4)),
             (5, What::Info { op: 1, error }),
-            (5, waits(2, 0, 4)),
-            (7, stores_on(1, 0, "a", Some(17))),
-            (9, refused(2)),
+            (6, waits(2, 0, 4)),
+            (8, stores_on(1, 0, "a", Some(18))),
+            (10, refused(2)),
         ]);
         history.topology = Topology::Nodes(3);
         for node in 0..3 {

@@ -89,7 +89,7 @@ impl Checker for LostReply {
             until: None,
             grants: vec![],
             message: format!(
-                "the reply to {} was lost at {}, and at {} its own token still kept it from the lock",
+                "the reply to {} was lost at {}, and at {} the server still stored its token, but the client had not got the lock",
                 retry.actor,
                 seconds(at.at),
                 seconds(by)

@@ -286,7 +286,8 @@ impl Property {
             return Some(
                 "`Promises::mutex_on_one_node()` and `.answering()` include this promise. A lock that leaves an abandoned grant in \
                  place until its lease ends does not make it: add `.untidy()`. Nor does a lock that returns an error after a lost \
-                 reply: leave `.answering()` out",
+                 reply: leave `.answering()` out. A lock that pauses for longer than a second before it asks again says so: \
+                 `.retrying_within(..)`",
             );
         }
         (cleans_up && promises.tidy).then_some(
@@ -300,8 +301,8 @@ impl Property {
     pub const fn statement(self) -> &'static str {
         match self {
             Self::NoPanics => {
-                "the lock does not panic, starts no tasks outside the suite's control, and sends no script that \
-                 fails by itself"
+                "the lock does not panic, starts no tasks outside the suite's control, and sends no request that \
+                 fails on every server"
             }
             Self::Exclusion => {
                 "no two owners believe at the same time that they hold the lock; belief ends with \

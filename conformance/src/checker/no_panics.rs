@@ -1,5 +1,6 @@
-//! P0, no panics: the code under test must not panic, and must not send a script that Lua rejects because of an error
-//! of its own. The runner counts stray tasks, since a history does not show them.
+//! P0, no panics: the code under test must not panic, and no call may end in the error of a request that fails on every
+//! server: a script with a mistake, a command that does not exist or that has the wrong arguments, a key of another type. The
+//! runner counts stray tasks, since a history does not show them.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Reading, What};
@@ -31,14 +32,20 @@ impl Checker for NoPanics {
     }
 }
 
-/// Error texts of the server for a script that is wrong in itself, whatever happened to the server. Lua's own errors
-/// begin with ` user_script:`, the name that Redis gives to scripts. Errors of commands only end with `@user_script:`.
-const NONSENSE: [&str; 2] = [
+/// Texts in errors of the server that say that a request is wrong in itself, whatever happened to the server. Lua's own errors
+/// begin with ` user_script:`, the name that Redis gives to scripts; errors of commands in a script only end with
+/// `@user_script:`.
+const NONSENSE: [&str; 7] = [
     " user_script:",
     "Lua redis lib command arguments must be strings or integers",
+    "Operation against a key holding the wrong kind of value",
+    "Unknown Redis command called from script",
+    "Wrong number of args calling Redis command from script",
+    "unknown command",
+    "wrong number of arguments",
 ];
 
-/// True if the error says that a script is wrong in itself.
+/// True if the error says that a request is wrong in itself.
 pub(crate) fn is_nonsense(error: &str) -> bool {
     NONSENSE.iter().any(|text| error.contains(text))
 }
@@ -59,7 +66,7 @@ fn fails(history: &Reading<'_>) -> Option<Witness> {
             until: None,
             grants: vec![],
             message: format!(
-                "{actor} sent a script that failed at {}: {error}",
+                "{actor} sent a request that fails on every server, at {}: {error}",
                 seconds(at.at)
             ),
         })
@@ -72,7 +79,7 @@ mod tests {
     use crate::checker::hand_made::*;
 
     #[test]
-    fn a_script_that_fails_in_itself_is_a_finding() {
+    fn a_request_that_fails_in_itself_is_a_finding() {
         let told = |error: &str| {
             let info = What::Info {
                 op: 1,
@@ -90,6 +97,22 @@ mod tests {
         assert!(!told(
             "ReadOnly: You can't write against a read only replica. script: a, on @user_script:3."
         ));
+        let wrong_type = "Operation against a key holding the wrong kind of value";
+        assert!(told(&format!("WRONGTYPE: {wrong_type}")));
+        assert!(told(&format!(
+            "WRONGTYPE: {wrong_type} script: a, on @user_script:1."
+        )));
+        assert!(told(
+            "ResponseError: Unknown Redis command called from script script: a, on @user_script:1."
+        ));
+        assert!(told(
+            "ResponseError: wrong number of arguments for 'get' command"
+        ));
+        assert!(told(
+            "ResponseError: unknown command 'SETT', with args beginning with: 'lock' "
+        ));
+        let oom = "command not allowed when used memory > 'maxmemory'.";
+        assert!(!told(&format!("OOM: {oom} script: a, on @user_script:1.")));
         assert!(!told("timed out"));
     }
 

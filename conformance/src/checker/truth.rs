@@ -183,7 +183,10 @@ impl Facts<'_> {
 mod tests {
     pub(super) use crate::{
         checker::{Checker, Finding, hand_made::*, truth::Truth},
-        history::{Actor, Call, Cause, Cause::Client, History, Holder, OpId, Refusal, Token, What},
+        history::{
+            Actor, CANCELLED, Call, Cause, Cause::Client, History, Holder, OpId, Refusal, Token,
+            What,
+        },
         scenario::Topology,
     };
 

@@ -215,7 +215,8 @@ impl World {
             return self.spawner.stop();
         };
         let mut player = self.prober();
-        let poll = self.promises.poll.unwrap_or(LONGEST_POLL);
+        let poll = self.promises.longest_poll(self.scenario.lease());
+        let poll = poll.unwrap_or(LONGEST_POLL);
         let skip = self.recorder.history().terms.skip;
         let wait = self.promises.longest_lease(self.scenario.lease()) * 2 + poll + skip;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);

@@ -169,12 +169,9 @@ impl Host {
         }
     }
 
-    /// Waits for a future, up to a limit on the clock of the process.
-    pub(super) async fn timeout<T>(
-        &self,
-        limit: Duration,
-        future: impl Future<Output = T>,
-    ) -> Option<T> {
+    /// Waits for a future, up to a limit on the clock of the process. Returns `None` if the limit is over first; the future is
+    /// dropped then.
+    pub async fn timeout<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             outcome = future => Some(outcome),

@@ -146,7 +146,8 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
             .waits
             .then(|| part(POLLS_PER_LEASE).max(LONGEST_POLL))
     };
-    let poll = promises.poll.or_else(by_itself);
+    let lease = scenario.lease();
+    let poll = promises.longest_poll(lease).or_else(by_itself);
     let skip = promises.skip_timeouts.map_or(Duration::ZERO, |timeouts| {
         let pause = wake.or(poll).unwrap_or_default();
         pause + scenario.request_timeout() * timeouts
@@ -160,7 +161,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         wake,
         poll,
         drift_ppm: promises.drift_ppm,
-        retry: promises.retry,
+        retry: promises.longest_retry(lease),
         skip,
         answers: promises.answers,
         tells: promises.tells,

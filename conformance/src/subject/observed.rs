@@ -34,6 +34,15 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Converts a deadline that a value stores, in milliseconds since 1970 by the server's clock, to the `expires` of a [`Holder`]: the
+    /// last instant at which the deadline still stands. As with keys, the holder is gone one millisecond later. `None` if that
+    /// instant cannot be told, as the clock will be set.
+    #[must_use]
+    pub fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
+        let gone = view.true_time(deadline_ms.saturating_add(1))?;
+        Some(gone.saturating_sub(Duration::from_millis(1)))
+    }
+
     /// Reads a string, whose value is the token of the holder.
     #[must_use]
     pub fn string(view: &dyn View, key: &str) -> Self {
@@ -90,7 +99,7 @@ impl Observed {
         };
         Self::of(members.iter().map(|(token, deadline)| Holder {
             token: token.to_vec(),
-            expires: expiry(view, *deadline as i64),
+            expires: Observed::expiry(view, *deadline as i64),
             ..Holder::default()
         }))
     }
@@ -201,11 +210,4 @@ fn elements(view: &dyn View, key: &str) -> (Vec<Vec<u8>>, Option<Duration>) {
 
 fn number(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value).ok()?.parse().ok()
-}
-
-/// Returns the last instant at which a deadline of the server's clock still stands. As with keys, the holder
-/// is gone one millisecond later.
-pub(super) fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
-    let gone = view.true_time(deadline_ms.saturating_add(1))?;
-    Some(gone.saturating_sub(Duration::from_millis(1)))
 }

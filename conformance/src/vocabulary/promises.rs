@@ -69,8 +69,12 @@ pub struct Promises {
     pub lease_unit: Duration,
     /// Longest pause of a waiter between two requests, if no message and no failure makes it longer or shorter.
     pub poll: Option<Duration>,
+    /// The same as a part of the lease, one `poll_share`-th, where that is longer.
+    pub poll_share: Option<u32>,
     /// Longest pause of the lock between a failed request and the next attempt.
     pub retry: Duration,
+    /// The same as a part of the lease, one `retry_share`-th, where that is longer.
+    pub retry_share: Option<u32>,
     /// A waiter that stopped asking keeps its place in the queue for up to `poll` and this many request timeouts.
     pub skip_timeouts: Option<u32>,
 }
@@ -120,7 +124,9 @@ impl Promises {
             anew: false,
             lease_unit: EXACT,
             poll: None,
+            poll_share: None,
             retry: RETRY,
+            retry_share: None,
             skip_timeouts: None,
         }
     }
@@ -310,12 +316,42 @@ impl Promises {
         self
     }
 
+    /// Says that a waiter pauses for up to one `part`-th of the lease before it asks again, or for the time of
+    /// [`polling`](Self::polling) if the lock says one and it is longer.
+    #[must_use]
+    pub const fn polling_share(mut self, part: u32) -> Self {
+        self.poll_share = Some(part);
+        self
+    }
+
     /// Says how long the lock pauses at most after a failed request; a second if it does not say it. A task that cleans up may always
     /// pause for an eighth of the lease.
     #[must_use]
     pub const fn retrying_within(mut self, longest: Duration) -> Self {
         self.retry = longest;
         self
+    }
+
+    /// Says that the lock pauses after a failed request for up to one `part`-th of the lease, or for the time of
+    /// [`retrying_within`](Self::retrying_within) if that is longer.
+    #[must_use]
+    pub const fn retrying_share(mut self, part: u32) -> Self {
+        self.retry_share = Some(part);
+        self
+    }
+
+    /// Longest pause of a waiter that the lock declares, for a lease; `None` if it declares none.
+    #[must_use]
+    pub fn longest_poll(&self, lease: Duration) -> Option<Duration> {
+        let share = self.poll_share.map(|part| lease / part.max(1));
+        self.poll.max(share)
+    }
+
+    /// Longest pause after a failed request, for a lease.
+    #[must_use]
+    pub fn longest_retry(&self, lease: Duration) -> Duration {
+        let share = self.retry_share.map(|part| lease / part.max(1));
+        share.map_or(self.retry, |share| self.retry.max(share))
     }
 
     /// Says that a waiter that stopped asking is skipped after a pause and this many request timeouts. The pause is the

@@ -129,7 +129,7 @@ mod tests {
             Truth.check(&history).witness().is_some()
         };
         let cancelled = || {
-            let error = crate::history::CANCELLED.to_owned();
+            let error = CANCELLED.to_owned();
             vec![(2, tries(2, 0)), (3, What::Info { op: 2, error })]
         };
         let dropped = || {

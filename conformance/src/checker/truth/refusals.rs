@@ -135,6 +135,10 @@ impl Facts<'_> {
             return false;
         }
         let (host, ended) = (earlier.actor.host, earlier.ended.at);
+        // The request of a call that its caller has just dropped may leave the process behind this call's begin.
+        if earlier.outcome == Outcome::Cancelled && at.at == ended {
+            return true;
+        }
         let timeout = self.0.request_timeout();
         let busy = self.0.busy_until(host, None, ended, timeout, UNDOING_STEPS);
         ended < busy && at.at <= busy
@@ -300,10 +304,27 @@ mod tests {
 
     /// Seed 2934 of `redlock`: the requests of a cancelled call land during the next call of the process, and the process
     /// removes that token within the step in which a node stores it.
+    /// The request of a call that was cancelled at 3 takes the lock during the next call, which begins at once or later.
+    #[test]
+    fn a_request_may_leave_when_its_call_was_cancelled_just_now() {
+        let lie = |begins: u64| {
+            let error = CANCELLED.to_owned();
+            lie(vec![
+                (0, waits(1, 0, 9)),
+                (3, What::Info { op: 1, error }),
+                (begins, tries(2, 0)),
+                (5, stores(0, "a", Some(15))),
+                (6, refused(2)),
+            ])
+        };
+        assert_eq!(lie(3), None);
+        assert!(lie(4).is_some());
+    }
+
     #[test]
     fn a_node_that_executes_an_earlier_request_meanwhile_is_not_free() {
         let refused_with = |sent, executed, nodes: [u8; 2]| {
-            let error = crate::history::CANCELLED.to_owned();
+            let error = CANCELLED.to_owned();
             let mut history = history(vec![
                 (0, tries(1, 0)),
                 (2, What::Info { op: 1, error }),

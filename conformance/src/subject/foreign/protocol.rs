@@ -181,6 +181,9 @@ pub(super) struct Hello {
     /// Longest pause between a failed request and the next attempt, in milliseconds.
     #[serde(default)]
     retry_ms: Option<u32>,
+    /// The same, as one such part of the lease.
+    #[serde(default)]
+    retry_share: Option<u32>,
     /// Leases are extended in the background.
     #[serde(default)]
     renews: bool,
@@ -193,6 +196,9 @@ pub(super) struct Hello {
     /// Longest pause of a waiter between two requests, in milliseconds.
     #[serde(default)]
     poll_ms: Option<u32>,
+    /// The same, as one such part of the lease.
+    #[serde(default)]
+    poll_share: Option<u32>,
     /// Scope within which its tokens are unique.
     #[serde(default)]
     token_scope: Scope,
@@ -266,6 +272,7 @@ impl Hello {
         promises.anew = self.anew;
         promises.tidy = !self.untidy;
         promises.retry = self.retry_ms.map_or(promises.retry, ms);
+        promises.retry_share = self.retry_share;
         promises.deadline = self.deadline;
         promises.drift_ppm = self.drift_ppm;
         promises.waits = self.waits;
@@ -273,6 +280,7 @@ impl Hello {
         promises.signals = self.signals;
         promises.lease_unit = Duration::from_millis(self.lease_unit_ms.max(1).into());
         promises.poll = self.poll_ms.map(ms);
+        promises.poll_share = self.poll_share;
         promises.fencing = match self.fencing {
             Tokens::None => Fencing::None,
             Tokens::Counter => Fencing::Counter,
@@ -429,11 +437,17 @@ mod tests {
         assert!(promises.deadline && !promises.waits);
         assert_eq!(promises.fencing, Fencing::None);
         assert!(serde_json::from_str::<Hello>(r#"{"name":"x","fenced":true}"#).is_err());
-        let line = r#"{"name":"x","waits":true,"fair":true,"reentrant":true,"untidy":true,"retry_ms":7,"wake_ms":8,"request_timeout_ms":9}"#;
+        let line = r#"{"name":"x","waits":true,"fair":true,"reentrant":true,"untidy":true,"retry_ms":7,"retry_share":10,"poll_share":4,"wake_ms":8,"request_timeout_ms":9}"#;
         let hello: Hello = serde_json::from_str(line).unwrap();
         let promises = hello.promises().unwrap();
         assert!(promises.fair && promises.reentrant && !promises.tidy);
-        assert_eq!(promises.retry, Duration::from_millis(7));
+        let lease = Duration::from_secs(1);
+        assert_eq!(promises.longest_retry(lease), Duration::from_millis(100));
+        assert_eq!(promises.longest_retry(lease / 20), Duration::from_millis(7));
+        assert_eq!(
+            promises.longest_poll(lease),
+            Some(Duration::from_millis(250))
+        );
         let kind = |text: &str| {
             let line = format!(r#"{{"name":"x","kind":{text}}}"#);
             let hello: Hello = serde_json::from_str(&line).unwrap();

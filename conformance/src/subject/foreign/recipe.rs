@@ -3,7 +3,7 @@
 
 use crate::{
     backend::View,
-    subject::{Observed, observed::expiry},
+    subject::Observed,
     vocabulary::{Holder, Kind, Mode, Scope},
 };
 use serde::Deserialize;
@@ -235,7 +235,7 @@ impl StoredAt {
                 let ends = ends.map(|value| std::str::from_utf8(&value.token).ok()?.parse().ok());
                 let holders = Observed::hash(view, &at).holders.into_iter();
                 let holders = holders.zip(ends).map(|(holder, ends)| Holder {
-                    expires: ends.and_then(|ends| expiry(view, ends)),
+                    expires: ends.and_then(|ends| Observed::expiry(view, ends)),
                     ..holder
                 });
                 Observed {

@@ -20,6 +20,7 @@ pub(crate) fn integer_of(text: &[u8]) -> Result<i64, CommandError> {
 }
 
 impl<'a> Args<'a> {
+    #[inline]
     pub(crate) fn new(request: Request<'a>, at: usize) -> Self {
         Self { request, at }
     }
@@ -49,6 +50,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     /// A syntax error at the end; where the arity rules that out, it is never seen.
+    #[inline]
     pub(crate) fn required(&mut self) -> Result<&'a [u8], CommandError> {
         let Some(arg) = self.next() else {
             return Err(CommandError::Syntax);

@@ -39,6 +39,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Adds what another transport has read or written.
+    #[inline]
     pub const fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.turns += other.turns;

@@ -24,6 +24,7 @@ pub struct UnixMicros(pub i64);
 
 impl UnixMicros {
     /// The millisecond this instant lies in.
+    #[inline]
     pub fn millis(self) -> UnixMillis {
         UnixMillis(self.0.div_euclid(1000))
     }

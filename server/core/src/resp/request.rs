@@ -18,17 +18,20 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Number of arguments, including the command name.
     #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
+    #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// The argument at `index`; index 0 is the command name. `None` past the end.
+    #[inline]
     pub fn arg(&self, index: usize) -> Option<&'a [u8]> {
         let span = self.spans.get(index)?;
         Some(&self.bytes[span.at as usize..span.at as usize + span.len as usize])
     }
 
     /// The command name as the client sent it.
+    #[inline]
     pub fn name(&self) -> &'a [u8] {
         self.arg(0).unwrap_or_default()
     }
@@ -131,6 +134,7 @@ impl Requests {
         self.ends.push(self.all.spans.len());
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<Request<'_>> {
         let end = *self.ends.get(index)?;
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);

@@ -53,6 +53,7 @@ impl Categories {
     }
 
     /// True if the two sets share a category.
+    #[inline]
     pub(crate) fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }

@@ -32,6 +32,7 @@ pub(crate) struct Parts<'a> {
 
 impl Ctx<'_> {
     /// The caller's database.
+    #[inline]
     pub(crate) fn db(&self) -> &Db {
         self.state.data.db(self.session.db)
     }
@@ -48,6 +49,7 @@ impl Ctx<'_> {
         Parts { db, draws }
     }
 
+    #[inline]
     pub(super) fn db_mut(&mut self) -> &mut Db {
         self.state.data.db_mut(self.session.db)
     }

@@ -38,6 +38,7 @@ struct Entry {
 const CLOCK_SIZE: i64 = 1 << 24;
 
 /// `server.h: getLRUClock`.
+#[inline]
 fn clock_of(now: UnixMillis) -> [u8; 3] {
     let [low, middle, high, ..] = now.0.div_euclid(1000).rem_euclid(CLOCK_SIZE).to_le_bytes();
     [low, middle, high]

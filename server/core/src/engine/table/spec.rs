@@ -361,6 +361,7 @@ impl CommandSpec {
         self
     }
 
+    #[inline]
     pub(crate) fn accepts(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 {

@@ -142,6 +142,7 @@ macro_rules! value_types {
         }
 
         impl Value {
+            #[inline]
             pub(crate) fn kind(&self) -> Kind {
                 match self {
                     $(Self::$variant(_) => Kind::$variant,)+
