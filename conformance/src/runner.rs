@@ -4,7 +4,7 @@
 mod fixed;
 mod rehearsal;
 
-pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL, generator, timing};
+pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL, SURVEY, generator, timing};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness, seconds},

@@ -12,7 +12,7 @@ use clap::Args;
 use redouble_conformance::{
     backend::Backend,
     report::{Group, shown, terminal},
-    runner::{CONVICTION, Outcome, Plan, Trial, run_trial},
+    runner::{CONVICTION, Outcome, Plan, SURVEY, Trial, run_trial},
     subject::Expected,
 };
 use std::{
@@ -36,7 +36,8 @@ pub(super) struct Locks {
     /// Play only the fixed scenarios, which are written by hand and the same on every backend (see --list).
     #[arg(long, conflicts_with_all = ["seeds", "seed", "shard"])]
     fixed: bool,
-    /// Number of seeds per lock [default: 2000; 4000 for a lock that is expected to be convicted; 16 on a real server].
+    /// Number of seeds per lock [default: 600 if all locks are checked, else 2000; 4000 for a lock that is expected to be convicted; 16 on a
+    /// real server].
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// The first seed; alone, only this one.
@@ -97,6 +98,7 @@ fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
         (Some(count), ..) => count,
         (None, Some(_), _) => 1,
         (None, None, Some(_)) => u64::MAX,
+        (None, None, None) if args.lock.is_empty() => quick.seeds.end.min(SURVEY),
         (None, None, None) => quick.seeds.end,
     };
     let first = args.seed.unwrap_or(0);

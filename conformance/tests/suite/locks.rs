@@ -8,7 +8,7 @@ use redouble_conformance::{
     check,
     checker::Property,
     history::Kind,
-    runner::{Plan, Trial, run_trial},
+    runner::{Plan, SURVEY, Trial, run_trial},
     scenario::generate::Generator,
     subject::{Expected, Row, SUBJECTS},
 };
@@ -19,13 +19,10 @@ fn run(row: &Row, backend: &dyn Backend, plan: &Plan) -> Trial {
     run_trial(&*subject, row.expected, backend, plan, &|_| {}).expect("the backend is there")
 }
 
-/// The seeds that a lock plays with overflow checks and debug assertions on. `redouble-check` plays each lock on more.
-const SEEDS_CHECKED: u64 = 600;
-
 #[test]
 fn verdicts_on_the_double_are_as_expected() {
     let plan = Plan {
-        seeds: 0..SEEDS_CHECKED,
+        seeds: 0..SURVEY,
         ..Plan::quick(&Double)
     };
     for row in SUBJECTS {
