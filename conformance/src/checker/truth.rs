@@ -92,7 +92,15 @@ impl Facts<'_> {
         let (grants, says) = match it.call {
             Call::Renew { grant } => (vec![grant], self.lie_of_extension(belief(grant)?, it)?),
             Call::Release { grant } => (vec![grant], self.lie_of_release(belief(grant)?, it)?),
-            _ => (vec![], self.lie_of_refusal(it)?),
+            Call::Try { .. }
+            | Call::Acquire { .. }
+            | Call::Drop { .. }
+            | Call::Access { .. }
+            | Call::SetUp
+            | Call::Admit
+            | Call::AdmitAgain { .. }
+            | Call::CountDown
+            | Call::Await { .. } => (vec![], self.lie_of_refusal(it)?),
         };
         let ended = seconds(it.ended.at);
         Some((grants, format!("at {ended} {} was told {says}", it.actor)))

@@ -99,7 +99,7 @@ impl Observed {
         };
         Self::of(members.iter().map(|(token, deadline)| Holder {
             token: token.to_vec(),
-            expires: Observed::expiry(view, *deadline as i64),
+            expires: Self::expiry(view, *deadline as i64),
             ..Holder::default()
         }))
     }

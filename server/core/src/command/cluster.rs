@@ -130,7 +130,7 @@ fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !is_hard && !args.keyword("SOFT") && !args.is_empty() {
         return Err(CommandError::Syntax);
     }
-    if is_master && ctx.databases()[0].len() > 0 {
+    if is_master && !ctx.databases()[0].is_empty() {
         return Err(text(
             "ERR CLUSTER RESET can't be called with master nodes containing keys",
         ));
@@ -145,7 +145,7 @@ fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn flushslots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     view(ctx)?;
-    if ctx.databases()[0].len() > 0 {
+    if !ctx.databases()[0].is_empty() {
         return Err(text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
     }
     let view = view(ctx)?;
@@ -626,7 +626,7 @@ fn replicate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if view.members[to].master.is_some() {
         return Err(text("ERR I can only replicate a master, not a replica."));
     }
-    let has_something = !view.slots_of(view.me).is_empty() || ctx.databases()[0].len() > 0;
+    let has_something = !view.slots_of(view.me).is_empty() || !ctx.databases()[0].is_empty();
     if view.own().master.is_none() && has_something {
         return Err(text(
             "ERR To set a master the node must be empty and without assigned slots.",

@@ -58,7 +58,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let (mut overhead, mut keys) = (STARTUP_BYTES, 0);
     let mut dbs = Vec::new();
     for (index, db) in ctx.databases().iter().enumerate() {
-        if db.len() == 0 {
+        if db.is_empty() {
             continue;
         }
         let own = Overhead::of(db);

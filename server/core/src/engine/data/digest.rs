@@ -21,7 +21,7 @@ impl Data {
         let mut digest = Digest::default();
         for (index, db) in (0_u32..)
             .zip(self.databases())
-            .filter(|(_, db)| db.len() > 0)
+            .filter(|(_, db)| !db.is_empty())
         {
             digest.mix(&index.to_be_bytes());
             let mut at = 0;

@@ -100,6 +100,11 @@ impl Db {
         self.table.len()
     }
 
+    /// True if there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Keys that carry a deadline.
     pub(crate) fn volatile_len(&self) -> usize {
         self.deadlines.len()
@@ -203,7 +208,7 @@ impl Db {
     /// Returns a random key, each with about the same probability; `draw` returns random numbers.
     pub(crate) fn random(&self, mut draw: impl FnMut() -> u64) -> Option<u32> {
         let size = u64::from(self.entries.size());
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         // If few places are used, the next one after a random place is random enough.

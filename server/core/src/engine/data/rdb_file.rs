@@ -96,7 +96,7 @@ pub(crate) fn save(contents: &Contents<'_>, config: &Config, now: UnixMillis) ->
         writer.string(code);
     }
     for (number, db) in contents.databases.iter().enumerate() {
-        if db.len() > 0 {
+        if !db.is_empty() {
             writer.kind(opcode::DATABASE);
             writer.length(number as u64);
             writer.kind(opcode::SIZES);
