@@ -9,7 +9,7 @@ use redouble_differential::{
     Campaign, Coverage, Defect, Generator, NOT_IN_INFO, NOT_SENT, Peer, Report, parse_corpus,
     write_corpus,
 };
-use std::{collections::BTreeSet, env, fs, io::Write as _, path::Path, time::SystemTime};
+use std::{collections::BTreeSet, env, fs, io::Write as _, path::Path};
 
 /// How often every row and option is drawn on purpose in the sequences that run side by side, with
 /// seeds that are always the same: enough for each to be accepted over both protocols.
@@ -18,8 +18,6 @@ const ROUNDS: u64 = 50;
 const ROUNDS_USES: u64 = 8;
 /// And in the recorded ones.
 const ROUNDS_RECORDED: u64 = 2;
-/// Sequences with new seeds.
-const FRESH: u64 = 20;
 /// Sequences that ask for the documentation of commands.
 const DESCRIBED: u64 = 8;
 /// Sequences in which a wrong double is noticed.
@@ -104,25 +102,21 @@ fn the_double_answers_as_a_real_server_does() {
         say("commands: no real server, recorded replies only");
         return;
     };
-    let fresh = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64);
-    let more = env::var("REDOUBLE_SEEDS")
-        .ok()
-        .and_then(|count| count.parse().ok());
-    let new = more.unwrap_or(FRESH);
+    let more = env::var("REDOUBLE_SEEDS").ok();
+    let more = more
+        .and_then(|count| count.parse::<u64>().ok())
+        .unwrap_or(0);
     let mut real = Peer::real(&program).expect("the server starts");
     let mut double = Peer::double().expect("the double starts");
     let count = Generator::new(double.table(), "").enough(REQUESTS) * ROUNDS;
     say(&format!(
-        "commands: {} sequences beside {}, {new} of them with fresh seeds from {fresh}",
-        count + new,
+        "commands: {} sequences beside {}",
+        count + more,
         program.display()
     ));
-    let known = run(&mut real, &mut double, 0, count, FINDINGS_MAX);
-    let fresh = run(&mut real, &mut double, fresh, new, FINDINGS_MAX);
+    let known = run(&mut real, &mut double, 0, count + more, FINDINGS_MAX);
     let described = describe(&mut real, &mut double);
-    for report in [&known, &fresh, &described] {
+    for report in [&known, &described] {
         let findings = report.findings.iter();
         let shown: Vec<String> = findings.map(ToString::to_string).collect();
         assert!(
@@ -139,7 +133,7 @@ fn the_double_answers_as_a_real_server_does() {
     );
     say(&format!(
         "commands: {} requests, {} rows and options, each accepted over RESP2 and RESP3",
-        known.requests + fresh.requests,
+        known.requests,
         known.tallies.len()
     ));
 }

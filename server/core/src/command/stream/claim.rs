@@ -36,7 +36,13 @@ impl<'a> Claimant<'a> {
 
     /// Fails without the group.
     fn check(&self, ctx: &mut Ctx<'_>) -> Result<(), CommandError> {
-        let stream = ctx.read::<Stream>(self.key)?;
+        ctx.find_for_read(self.key);
+        self.check_again(ctx)
+    }
+
+    /// The same for a key that was looked up before.
+    fn check_again(&self, ctx: &mut Ctx<'_>) -> Result<(), CommandError> {
+        let stream = ctx.write_again::<Stream>(self.key)?;
         match stream.and_then(|stream| stream.group(self.group)) {
             Some(_) => Ok(()),
             None => Err(no_group(self.key, self.group, "'")),
@@ -192,6 +198,8 @@ fn xclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// `t_stream.c: xautoclaimCommand`.
 fn xautoclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let claimant = Claimant::parse(args)?;
+    // Redis looks the key up before it reads the other arguments.
+    ctx.find_for_read(claimant.key);
     let min_idle = integer(args, "ERR Invalid min-idle-time argument for XAUTOCLAIM")?;
     let start = start_of(args.required()?)?;
     let (mut count, mut only_ids) = (COUNT, false);
@@ -207,7 +215,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
     }
-    claimant.check(ctx)?;
+    claimant.check_again(ctx)?;
     let now = ctx.now_millis();
     let claim = Claim {
         min_idle,
