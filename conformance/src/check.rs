@@ -4,9 +4,11 @@
 use crate::subject::Plain;
 use crate::{
     backend::{Backend, Double, DoubleOf, WallClock},
-    checker::Property,
+    checker::{Property, Witness},
     report::{Saved, html, shown, terminal},
-    runner::{self, Counterexample, Plan, QUICK, Rehearsed, Trial, judge, rehearse, run_trial},
+    runner::{
+        self, Counterexample, Judged, Plan, QUICK, Rehearsed, Trial, judge, rehearse, run_trial,
+    },
     scenario::{Scenario, generate::Timing},
     subject::{Adapted, DynSubject, Expected, Promises, Row, Subject, Threads, subjects},
 };
@@ -275,13 +277,29 @@ impl Check {
             (property, witness.map_or("", |witness| &witness.message))
         });
         let mut text = listing(self.subject.name(), promises, messages)?;
-        let mut drawn = Vec::new();
         let witness = broken.first().and_then(|&first| judged.witness(first));
-        // Writing to a vector does not fail.
-        let _ = terminal::played(&mut drawn, scenario, &judged.run.history, witness);
-        let _ = write!(text, "\n{}", String::from_utf8_lossy(&drawn));
+        let _ = write!(text, "\n{}", drawn(scenario, &judged, witness));
         Some(text)
     }
+}
+
+impl Counterexample {
+    /// Returns the steps of the shrunk scenario and the timeline of its run, as a failed check prints them.
+    #[must_use]
+    pub fn timeline(&self) -> String {
+        drawn(
+            &self.scenario,
+            &self.judged,
+            self.judged.witness(self.property),
+        )
+    }
+}
+
+fn drawn(scenario: &Scenario, judged: &Judged, witness: Option<&Witness>) -> String {
+    let mut drawn = Vec::new();
+    // Writing to a vector does not fail.
+    let _ = terminal::played(&mut drawn, scenario, &judged.run.history, witness);
+    String::from_utf8_lossy(&drawn).into_owned()
 }
 
 /// Returns the broken properties with their messages, the most severe first, and for some the promise from

@@ -153,6 +153,17 @@ fn a_missing_owner_check_is_p5_first_and_p1_after_it() {
     );
 }
 
+#[test]
+fn a_counterexample_of_a_trial_draws_itself() {
+    let trial = check(BareDel).seeds(0..32).trial();
+    let example = trial.counterexamples.first().unwrap();
+    let drawn = example.timeline();
+    assert!(
+        drawn.contains("server stores") && drawn.contains("┃ LOCKED"),
+        "{drawn}"
+    );
+}
+
 /// A client works past its lease, and its release removes the lock of the next client.
 const SAVED: &str = r#"{"lock":"BareDel","property":"ownership","scenario":{"seed":1,"lease_ms":30000,"schedule":"fifo","latency_ms":0,"events":[
     {"id":0,"at_ms":0,"op":{"actor":{"host":0,"task":0},"op":"try"}},
