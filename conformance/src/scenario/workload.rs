@@ -109,17 +109,20 @@ pub(super) fn of(promises: Promises, overwork: bool) -> BoxedStrategy<Workload> 
 }
 
 fn cycle(promises: Promises, overwork: bool, visits: bool) -> impl Strategy<Value = Cycle> {
-    // Readers share the lock, so a writer seldom waits to the end of a long wait.
-    let brief = match promises.kind {
-        Kind::ReadWrite => 3,
-        Kind::Mutex | Kind::Semaphore(_) | Kind::Admission(_) | Kind::Latch(_) => 0,
-    };
     let how = prop_oneof![
         2 => Just(How::Try),
         6 => (10..240_u64).prop_map(How::Wait),
-        brief => (2..40_u64).prop_map(How::Wait),
         1 => (10..240_u64, 1..8_u32).prop_map(|(wait, polls)| How::Cancel(wait, polls)),
     ];
+    // Readers share the lock, so a writer seldom waits to the end of a long wait.
+    let how = match promises.kind {
+        Kind::ReadWrite => prop_oneof![
+            3 => how,
+            1 => (2..40_u64).prop_map(How::Wait),
+        ]
+        .boxed(),
+        Kind::Mutex | Kind::Semaphore(_) | Kind::Admission(_) | Kind::Latch(_) => how.boxed(),
+    };
     // Holding times near the end of the lease are where a check and its action drift apart.
     let short = prop_oneof![5 => 0..80_u64, 1 => 108..120_u64];
     let hold = if overwork {
