@@ -35,7 +35,7 @@ pub struct Plan {
 
 /// Number of seeds of the quick tier.
 pub const QUICK: u64 = 2_000;
-/// Number of seeds of each sound lock when the program checks all locks, so that it is done in a few minutes.
+/// Number of seeds of each lock of `redouble-lock` when the program checks all locks, so that it is done in a few minutes.
 pub const SURVEY: u64 = 600;
 /// Number of seeds within which the quick tier has to convict a known bug.
 pub const CONVICTION: u64 = 4_000;

@@ -36,8 +36,8 @@ pub(super) struct Locks {
     /// Play only the fixed scenarios, which are written by hand and the same on every backend (see --list).
     #[arg(long, conflicts_with_all = ["seeds", "seed", "shard"])]
     fixed: bool,
-    /// Number of seeds per lock [default: 600 if all locks are checked, else 2000; 4000 for a lock that is expected to be convicted; 16 on a
-    /// real server].
+    /// Number of seeds per lock [default: 2000; 600 for the locks of redouble-lock if all locks are checked; 4000 for a lock that is expected to
+    /// be convicted; 16 on a real server].
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// The first seed; alone, only this one.
@@ -98,7 +98,6 @@ fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
         (Some(count), ..) => count,
         (None, Some(_), _) => 1,
         (None, None, Some(_)) => u64::MAX,
-        (None, None, None) if args.lock.is_empty() => quick.seeds.end.min(SURVEY),
         (None, None, None) => quick.seeds.end,
     };
     let first = args.seed.unwrap_or(0);
@@ -168,10 +167,12 @@ fn judge_all(
         let by_default =
             args.seeds.is_none() && args.seed.is_none() && args.time.is_none() && !args.fixed;
         let to_convict = matches!(lock.row.expected, Expected::Convicted(_));
-        let seeds = if by_default && to_convict && args.shard.is_none() && backend.virtual_time() {
-            0..CONVICTION
-        } else {
-            plan.seeds.clone()
+        let by_default = by_default && args.shard.is_none() && backend.virtual_time();
+        let of_all = args.lock.is_empty() && lock.group == Group::Ours;
+        let seeds = match (by_default, to_convict, of_all) {
+            (true, true, _) => 0..CONVICTION,
+            (true, false, true) => 0..SURVEY,
+            (true, false, false) | (false, _, _) => plan.seeds.clone(),
         };
         let plan = Plan {
             seeds,
