@@ -156,8 +156,8 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
     busy.max().unwrap_or(at) + history.recovery()
 }
 
-/// Returns the time by which the process has repeated its failed requests that had to succeed by `due`: each is repeated a pause after it failed,
-/// for a lease at most.
+/// Returns the time by which the clients have removed what they had to remove by `due`. A client whose request failed before that
+/// time sends it again after a pause. It does so for a lease at most.
 pub(super) fn repeated(history: &Reading<'_>, at: Duration, due: Duration) -> Duration {
     if !history.accepts(Excuse::CleanUpFailed) {
         return due;

@@ -33,8 +33,8 @@ impl Facts<'_> {
                 }))
     }
 
-    /// Returns true if one place of the grant's token expired while the call still stored it in others: before the client was
-    /// told of its grant. A place that expires later shows in the state of the server; this one was the only one.
+    /// Returns true if the grant's token expired in one place before the call had stored it in the others. The server stored it
+    /// nowhere then, so its state shows no lost part.
     fn lost_a_part_before(&self, belief: &Belief) -> bool {
         let names = self.names(belief);
         let before = self.0.iter().take_while(|&(at, _)| at < belief.from);
