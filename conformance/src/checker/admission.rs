@@ -182,7 +182,7 @@ fn forgotten(asked: &[Asked], anew: impl Fn(&Asked, &Asked) -> bool) -> Option<W
     Some(witness(
         again.to,
         format!(
-            "a client that was told \"{}\" was told \"{}\" when it asked again, at {at}",
+            "the subject told a client \"{}\", and \"{}\" when it asked again, at {at}",
             told(first.told),
             told(again.told)
         ),
@@ -305,13 +305,13 @@ mod tests {
         assert_eq!(
             asked(placed(2, 2)).as_deref(),
             Some(
-                "a client that was told \"admitted as number 1\" was told \"admitted as number 2\" when it asked again, at 2.000 s"
+                "the subject told a client \"admitted as number 1\", and \"admitted as number 2\" when it asked again, at 2.000 s"
             )
         );
         assert_eq!(
             asked(refused(2)).as_deref(),
             Some(
-                "a client that was told \"admitted as number 1\" was told \"refused\" when it asked again, at 2.000 s"
+                "the subject told a client \"admitted as number 1\", and \"refused\" when it asked again, at 2.000 s"
             )
         );
         // A refused client may ask again, and does not count as another client.

@@ -93,7 +93,7 @@ fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Du
     let keys = !look.keys.is_empty()
         && !arrived_after_lease(history, look)
         && !left_by_the_unreached(history, look);
-    let removes = || repeated(history, at, due);
+    let removes = || repeated(history, look, due);
     let keys_due = keys.then(|| key_due(history, at, removes())).flatten();
     let keys_due = keys_due.map(|due| due.max(ended_by_itself(history, look)));
     let subscriptions_due = (look.subscriptions > 0).then(|| subscription_due(history, at, due));

@@ -115,7 +115,9 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
             }),
             What::Lost { grant } => {
                 if let Some(life) = lives.of(grant, at) {
-                    life.over = life.over.or(Some((at, "its holder was told of the loss")));
+                    life.over = life
+                        .over
+                        .or(Some((at, "the lock told its holder of the loss")));
                 }
                 None
             }

@@ -112,7 +112,7 @@ impl Told {
             let message = || {
                 let counts = self.counts;
                 format!(
-                    "{actor} was told that the latch is at 0, after {counted} of {counts} counts"
+                    "the latch told {actor} that it is at 0, after {counted} of {counts} counts"
                 )
             };
             (counted < self.counts).then(|| witness(at, message()))
@@ -144,7 +144,7 @@ impl Told {
         });
         let &(actor, _, at) = late?;
         let message = format!(
-            "{actor} was told at {} that the latch is at 0, where it had been since {}",
+            "the latch told {actor} at {} that it is at 0, where it had been since {}",
             seconds(at.at),
             seconds(zero.at)
         );
@@ -351,7 +351,7 @@ mod tests {
         let message = early(waits(2), done(2)).unwrap();
         assert_eq!(
             message,
-            "c3 was told that the latch is at 0, after 1 of 2 counts"
+            "the latch told c3 that it is at 0, after 1 of 2 counts"
         );
         assert!(early(counts(2), refused(2)).is_some());
         assert_eq!(

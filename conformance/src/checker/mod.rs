@@ -291,8 +291,8 @@ impl Property {
             );
         }
         (cleans_up && promises.tidy).then_some(
-            "`Promises::mutex_on_one_node()` includes this promise. A lock that leaves the key of an abandoned grant in place until \
-             its lease ends does not make it: add `.untidy()`",
+            "`Promises::mutex_on_one_node()` includes this promise. A lock that leaves something of an abandoned call behind until \
+             its lease ends (a key, a place in a queue, a task) does not make it: add `.untidy()`",
         )
     }
 

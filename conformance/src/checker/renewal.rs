@@ -406,7 +406,7 @@ impl Facts<'_> {
             .stopped_for(host, belief.to.at, at.at);
         (paused > Duration::ZERO).then(|| {
             let what = format!(
-                "at {} {} was told that it holds the lock, which it lost at {} in a pause",
+                "at {} the lock told {} that it holds the lock, which it lost at {} in a pause",
                 seconds(at.at),
                 belief.actor,
                 seconds(belief.to.at)

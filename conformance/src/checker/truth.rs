@@ -103,7 +103,10 @@ impl Facts<'_> {
             | Call::Await { .. } => (vec![], self.lie_of_refusal(it)?),
         };
         let ended = seconds(it.ended.at);
-        Some((grants, format!("at {ended} {} was told {says}", it.actor)))
+        Some((
+            grants,
+            format!("at {ended} the lock told {} {says}", it.actor),
+        ))
     }
 
     /// The tokens of a grant: the one that the subject named, else its own, or those of the grants that it was taken on

@@ -81,7 +81,7 @@ impl Rounds<'_> {
             (taken.len() + perhaps < needed).then(|| {
                 let (at, taken) = (seconds(it.to.at), taken.len());
                 let message = format!(
-                    "a client was told at {at} that {needed} places are taken, but in its round only {taken} \
+                    "at {at} the subject told a client that {needed} places are taken, but in its round only {taken} \
                      were, and {perhaps} more may have been"
                 );
                 witness(it.to, message)
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(
             late(Out).as_deref(),
             Some(
-                "a client was told at 12.000 s that 2 places are taken, but in its round only 1 were, and 0 more may have been"
+                "at 12.000 s the subject told a client that 2 places are taken, but in its round only 1 were, and 0 more may have been"
             )
         );
         assert!(late(In(3)).is_some());
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(
             again(refused(), 9, Out).as_deref(),
             Some(
-                "a client that was told \"admitted as number 2\" was told \"refused\" when it asked again, at 9.000 s"
+                "the subject told a client \"admitted as number 2\", and \"refused\" when it asked again, at 9.000 s"
             )
         );
         assert_eq!(again(refused(), 11, In(1)), None);

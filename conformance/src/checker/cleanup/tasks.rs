@@ -1,6 +1,6 @@
 //! Tasks that clean up: for how long they may look for a request that may land yet, and send one request after the other.
 
-use super::DRIFT;
+use super::{DRIFT, Look};
 use crate::history::{Excuse, Operation, Outcome, Reading, Request};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -158,15 +158,18 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
 
 /// Returns the time by which the clients have removed what they had to remove by `due`. A client whose request failed before that
 /// time sends it again after a pause. It does so for a lease at most.
-pub(super) fn repeated(history: &Reading<'_>, at: Duration, due: Duration) -> Duration {
+pub(super) fn repeated(history: &Reading<'_>, look: &Look<'_>, due: Duration) -> Duration {
     if !history.accepts(Excuse::CleanUpFailed) {
         return due;
     }
+    let at = look.at.at;
+    let owners = owners(history, look);
+    let removes = |host: &u8| owners.as_ref().is_none_or(|owners| owners.contains(host));
     let pause = longest_pause(history);
     let mut failed: Vec<_> = history
         .requests
         .iter()
-        .filter(|it| is_in_doubt(history, it))
+        .filter(|it| removes(&history.session(it).host) && is_in_doubt(history, it))
         .map(|it| (answered(history, it), history.session(it).host))
         .collect();
     failed.sort_unstable();
@@ -178,6 +181,14 @@ pub(super) fn repeated(history: &Reading<'_>, at: Duration, due: Duration) -> Du
         let repeats = failed.saturating_add(pause + history.recovery());
         due.max(repeats.min(longest))
     })
+}
+
+/// The processes whose tokens or places in a queue remain. `None` if no token remains, or if it is not known whose one is.
+fn owners(history: &Reading<'_>, look: &Look<'_>) -> Option<BTreeSet<u8>> {
+    let all = history.tokens().spans.iter().chain(&history.queued().spans);
+    let standing = all.filter(|it| it.stood(look.at));
+    let owners: Option<BTreeSet<u8>> = standing.map(|it| it.owner).collect();
+    owners.filter(|owners| !owners.is_empty())
 }
 
 /// Longest pause of a task between two requests.

@@ -71,10 +71,10 @@ fn of_grants(grants: &Grants) -> Finding {
         until: None,
         grants: concerned,
         message: format!(
-            "{} was told by {} that {told}, and no order of the operations explains it: the lock \
+            "by {} the lock told {} that {told}, and no order of the operations explains it: the lock \
              was {held}",
-            grant.actor,
             seconds(at.at),
+            grant.actor,
         ),
     })
 }
@@ -100,10 +100,10 @@ fn of_counts(counter: &Counter, size: u32) -> Finding {
         until: None,
         grants: vec![],
         message: format!(
-            "{} was told by {} that {told}, and no order of the operations explains it: the count \
+            "by {} the subject told {} that {told}, and no order of the operations explains it: the count \
              was {counted} of {size}",
-            op.actor,
             seconds(at.at),
+            op.actor,
         ),
     })
 }

@@ -69,7 +69,7 @@ fn two_at_once_are_caught() {
     assert_eq!(
         message.as_deref(),
         Some(
-            "c2 was told by 3.000 s that it was granted the lock, and no order of the operations \
+            "by 3.000 s the lock told c2 that it was granted the lock, and no order of the operations \
              explains it: the lock was held by c1"
         )
     );

@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(extended_after(6), None);
         assert_eq!(
             extended_after(4).as_deref(),
-            Some("at 6.000 s c1 was told that its lease was extended, but the lock was gone")
+            Some("at 6.000 s the lock told c1 that its lease was extended, but the lock was gone")
         );
     }
 
@@ -99,7 +99,7 @@ mod tests {
         };
         assert_eq!(
             renewed(5, vec![]).as_deref(),
-            Some("at 5.000 s c1 was told that the lock was lost, but it stood all the time")
+            Some("at 5.000 s the lock told c1 that the lock was lost, but it stood all the time")
         );
         assert_eq!(renewed(9, vec![]), None, "its own deadline was over");
         // Seed 99 of `seed-A1` under `drift-beyond`.

@@ -323,3 +323,32 @@ fn a_task_may_pause_after_its_last_request() {
     );
     assert!(!remains_until(10, 3), "a request of the call");
 }
+
+/// The server answers LOADING to the release of the first client at 4, whose key remains until 14. The lease is 80 s. `host`: the
+/// process of the request that fails.
+#[test]
+fn the_failed_request_of_another_process_is_no_reason_for_a_key_to_remain() {
+    let convicts = |host: u8| {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, stores(0, "a", Some(82))),
+            (2, granted(1, Some(80))),
+            (3, releases(2, 0, 1)),
+            (4, unknown(2)),
+            (4, remains(&["lock"], 0, 1)),
+            (14, frees(0)),
+            (14, remains(&[], 0, 0)),
+            (60, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(80);
+        history.dials(0, 0, 0, None);
+        history.dials(1, 0, 0, None);
+        let failed = usize::from(host);
+        history.asks(failed, 3, Some(3), Some(4));
+        history.requests[0].error = Some("LOADING".to_owned());
+        history.asks(0, 14, Some(14), Some(14));
+        matches!(CleanUp.check(&history), Finding::Violation(_))
+    };
+    assert!(!convicts(0));
+    assert!(convicts(1), "the first client could remove its key at once");
+}
