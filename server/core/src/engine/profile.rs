@@ -26,6 +26,9 @@ struct Facts {
     redis_version: &'static str,
     /// The version of Valkey, which announces itself as such; empty for Redis.
     valkey_version: &'static str,
+    /// Both as numbers, which handlers compare on each call.
+    redis: Option<Release>,
+    valkey: Option<Release>,
     /// `RDB_VERSION`.
     rdb_version: u16,
     /// The greatest number of an encoding of values (`rdb.h: rdbIsObjectType`).
@@ -36,6 +39,8 @@ const REDIS_7_0: Facts = Facts {
     name: "7.0",
     redis_version: crate::REDIS_VERSION,
     valkey_version: "",
+    redis: release(crate::REDIS_VERSION),
+    valkey: release(""),
     rdb_version: 10,
     rdb_type_last: 19,
 };
@@ -43,6 +48,8 @@ const REDIS_7_2: Facts = Facts {
     name: "7.2",
     redis_version: "7.2.4",
     valkey_version: "",
+    redis: release("7.2.4"),
+    valkey: release(""),
     rdb_version: 11,
     rdb_type_last: 21,
 };
@@ -50,6 +57,8 @@ const REDIS_7_4: Facts = Facts {
     name: "7.4",
     redis_version: "7.4.2",
     valkey_version: "",
+    redis: release("7.4.2"),
+    valkey: release(""),
     rdb_version: 12,
     rdb_type_last: 25,
 };
@@ -57,6 +66,8 @@ const REDIS_8_4: Facts = Facts {
     name: "8.4",
     redis_version: "8.4.0",
     valkey_version: "",
+    redis: release("8.4.0"),
+    valkey: release(""),
     rdb_version: 12,
     rdb_type_last: 25,
 };
@@ -65,6 +76,8 @@ const VALKEY_8: Facts = Facts {
     name: "valkey-8",
     redis_version: "7.2.4",
     valkey_version: "8.1.1",
+    redis: release("7.2.4"),
+    valkey: release("8.1.1"),
     rdb_version: 11,
     rdb_type_last: 21,
 };
@@ -73,6 +86,8 @@ const VALKEY_9: Facts = Facts {
     name: "valkey-9",
     redis_version: "7.2.4",
     valkey_version: "9.0.0",
+    redis: release("7.2.4"),
+    valkey: release("9.0.0"),
     rdb_version: 11,
     rdb_type_last: 21,
 };
@@ -83,31 +98,41 @@ const RDB_TYPE_UNUSED: u8 = 8;
 /// Major, minor and patch number of a release.
 type Release = [u16; 3];
 
-/// Reads `7.2.0`; a part that is missing or no number counts as 0.
-fn release(version: &str) -> Release {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    [(); 3].map(|()| parts.next().unwrap_or(0))
+/// Reads `7.2.0`; a part that is missing counts as 0. `None` for the empty text.
+const fn release(version: &str) -> Option<Release> {
+    let (bytes, mut parts) = (version.as_bytes(), [0; 3]);
+    let (mut at, mut part) = (0, 0);
+    while at < bytes.len() && part < parts.len() {
+        match bytes[at] {
+            digit @ b'0'..=b'9' => parts[part] = parts[part] * 10 + (digit - b'0') as u16,
+            _ => part += 1,
+        }
+        at += 1;
+    }
+    if bytes.is_empty() { None } else { Some(parts) }
 }
 
 /// The releases since which a command, an option or a behaviour exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Since {
-    /// The release of Redis; empty if Redis does not have it.
-    pub(crate) redis: &'static str,
-    /// The release of Valkey; empty if Valkey has it only if it had it when it left Redis.
-    pub(crate) valkey: &'static str,
+    /// `None` if Redis does not have it.
+    redis: Option<Release>,
+    /// `None` if Valkey has it only if it had it when it left Redis.
+    valkey: Option<Release>,
 }
 
 impl Since {
-    pub(crate) const fn redis(version: &'static str) -> Self {
+    /// `version`: of Redis, for instance `7.2.0`; empty if Redis does not have it.
+    pub(crate) const fn redis(version: &str) -> Self {
         Self {
-            redis: version,
-            valkey: "",
+            redis: release(version),
+            valkey: None,
         }
     }
 
-    pub(crate) const fn or_valkey(mut self, version: &'static str) -> Self {
-        self.valkey = version;
+    /// `version`: of Valkey; empty if Valkey has it only if it had it when it left Redis.
+    pub(crate) const fn or_valkey(mut self, version: &str) -> Self {
+        self.valkey = release(version);
         self
     }
 }
@@ -215,8 +240,8 @@ impl Profile {
 
     /// True if the server has what came with these releases.
     pub(crate) fn has(self, since: Since) -> bool {
-        let is_past = |since: &str, now: &str| !since.is_empty() && release(since) <= release(now);
-        is_past(since.redis, self.0.redis_version) || is_past(since.valkey, self.0.valkey_version)
+        let is_past = |since: Option<Release>, now| since.is_some_and(|since| Some(since) <= now);
+        is_past(since.redis, self.0.redis) || is_past(since.valkey, self.0.valkey)
     }
 
     /// The version of RDB that DUMP writes, and the newest one that RESTORE reads.

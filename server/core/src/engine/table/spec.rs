@@ -297,10 +297,7 @@ impl CommandSpec {
 
     /// True if the server of this profile has the command.
     fn is_in(&self, profile: Profile) -> bool {
-        profile.has(Since {
-            redis: self.since,
-            valkey: self.valkey_since,
-        })
+        profile.has(Since::redis(self.since).or_valkey(self.valkey_since))
     }
 
     /// Returns the row for the server of this profile: without later subcommands; `None` if the command

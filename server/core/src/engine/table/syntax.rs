@@ -86,7 +86,7 @@ impl Argument {
     fn is_in(&self, profile: Profile) -> bool {
         self.since.is_none_or(|redis| {
             let valkey = self.valkey_since.unwrap_or_default();
-            profile.has(Since { redis, valkey })
+            profile.has(Since::redis(redis).or_valkey(valkey))
         })
     }
 
