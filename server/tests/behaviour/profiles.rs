@@ -707,3 +707,43 @@ fn a_list_is_a_listpack_again_at_half_of_its_limit() {
         }
     }
 }
+
+/// A field goes at its deadline also after the data came back as a whole: out of a crash, a file or a snapshot, or on a replica
+/// that was promoted.
+#[test]
+fn fields_go_at_their_deadlines_after_the_data_were_loaded() -> Test {
+    let folder = tempfile::tempdir()?;
+    let new = || {
+        let builder = Server::builder().compat(Profile::REDIS_7_4);
+        let builder = builder.clock(redouble::Clock::Manual);
+        let builder = builder.persistence(redouble::Persistence::Always);
+        builder.dir(folder.path()).start_blocking()
+    };
+    let fill = |server: &Server| {
+        assert_eq!(ask(server, "HSET h a 1 b 2"), "2");
+        assert_eq!(ask(server, "HPEXPIRE h 5000 FIELDS 1 a"), "[1]");
+    };
+    let goes = |server: &Server, how: &str| {
+        assert_eq!(ask(server, "HLEN h"), "2", "{how}");
+        server.clock().advance(std::time::Duration::from_secs(6));
+        assert_eq!(ask(server, "HLEN h"), "1", "{how}");
+        assert_eq!(ask(server, "DEL h"), "1", "{how}");
+    };
+    let server = new()?;
+    fill(&server);
+    server.crash(redouble::Loss::Nothing);
+    server.restart();
+    goes(&server, "a crash");
+    fill(&server);
+    let snapshot = server.snapshot();
+    assert_eq!(ask(&server, "FLUSHALL"), "OK");
+    server.restore(&snapshot);
+    goes(&server, "a snapshot");
+    fill(&server);
+    assert_eq!(ask(&server, "SAVE"), "OK");
+    let other = new()?;
+    // Two times six seconds have passed for the first server.
+    other.clock().advance(std::time::Duration::from_secs(12));
+    goes(&other, "a file");
+    Ok(())
+}

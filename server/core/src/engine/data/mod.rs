@@ -67,7 +67,7 @@ impl Data {
     }
 
     /// Records the deadlines of all fields again, after whole databases were swapped or replaced.
-    pub(super) fn note_all_fields(&mut self) {
+    fn note_all_fields(&mut self) {
         let Some(timed) = &mut self.timed_fields else {
             return;
         };
@@ -145,11 +145,15 @@ impl Data {
         for (db, data) in self.dbs.iter_mut().zip(databases) {
             *db = data;
         }
+        self.forget_sizes();
+        self.note_all_fields();
     }
 
     /// Exchanges two databases.
     pub(super) fn swap(&mut self, first: usize, second: usize) {
         self.dbs.swap(first, second);
+        self.forget_sizes();
+        self.note_all_fields();
     }
 
     /// Notes a use of the key at a slot: that it happened, under an LFU policy, else when.

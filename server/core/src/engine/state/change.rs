@@ -330,12 +330,12 @@ impl State {
                     .watches
                     .exchanged(db, &key, was_there, presence);
             }
-            *self.data.db_mut(db) = other.clone();
+        }
+        self.data.load(databases.iter().cloned());
+        for db in 0..databases.len().min(self.data.databases().len()) {
             self.wake_database(db);
         }
         self.introspection.count_changes(1);
-        self.data.forget_sizes();
-        self.data.note_all_fields();
         self.end_stream();
         if self.peers.journal.is_some() {
             // Fewer databases may have come than the node has; readers get all of them.
@@ -361,8 +361,6 @@ impl State {
         // Keys that were touched before are recorded before.
         self.note(|| Change::Swap { first, second });
         self.data.swap(first, second);
-        self.data.note_all_fields();
-        self.data.forget_sizes();
         self.wake_database(first);
         self.wake_database(second);
     }

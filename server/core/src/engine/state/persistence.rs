@@ -193,7 +193,6 @@ impl State {
             self.forget_all_keys();
         }
         self.data.load(databases);
-        self.data.forget_sizes();
         self.introspection.saves.loaded = (keys, expired);
         if self.peers.journal.is_some() {
             let all = self.data.databases().to_vec();
