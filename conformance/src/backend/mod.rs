@@ -23,7 +23,7 @@ use crate::{
 };
 use redis::RedisConnectionInfo;
 use redouble::TimeSource;
-use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, io, pin::Pin, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A boxed future.
@@ -135,6 +135,12 @@ pub trait View {
 
     /// Returns the value at a key with its expiry in true time.
     fn data(&self, key: &str) -> Option<(Data, Option<Duration>)>;
+
+    /// Returns the fields of the hash at a key that have a deadline of their own (`HPEXPIRE`), with their expiry in true time; `None`
+    /// if that instant cannot be told, as the clock will be set. Other fields expire with the key.
+    fn field_expiries(&self, _key: &str) -> BTreeMap<Vec<u8>, Option<Duration>> {
+        BTreeMap::new()
+    }
 
     /// Returns all keys, sorted.
     fn keys(&self) -> Vec<Vec<u8>>;

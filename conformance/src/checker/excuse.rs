@@ -154,7 +154,7 @@ impl Excuse {
                  the owner"
             }
             Self::ExtensionInFlight => {
-                "a request to extend a grant was sent before its release ended, and lands after it"
+                "a request to extend a grant was sent before its release began, and lands after it"
             }
             Self::OwnRequestHarmed => {
                 "a call ends early because one of its requests failed, or its process did not run"

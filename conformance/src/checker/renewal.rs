@@ -487,7 +487,12 @@ impl Facts<'_> {
                             true => other.asked,
                             false => other.from,
                         };
-                        is_owner(other.actor) && since <= at && at < other.to
+                        // A request to extend another grant may have been sent before the release of that grant began.
+                        let extends = at < other.to
+                            || under_one_name
+                                && other.grant != belief.grant
+                                && !self.sent_after(other.to.at, host, node, at.at);
+                        is_owner(other.actor) && since <= at && extends
                     });
                     !again && !unheard && self.sent_after(belief.to.at, host, node, at.at)
                 })?;
@@ -584,6 +589,36 @@ mod tests {
         assert!(!extended(2, 10, true));
         assert!(extended(1, 10, true), "the grant that it gave back");
         assert!(extended(2, 10, false), "a token of the grant");
+    }
+
+    /// An owner gives back one grant at 5 and another one at 8. At 9 a request extends its token.
+    #[test]
+    fn an_extension_of_another_grant_may_have_been_sent_before_its_release() {
+        let extended = |sent: u64, reentrant| {
+            let mut history = history(vec![
+                (2, tries(1, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, granted(1, Some(11))),
+                (4, tries(2, 0)),
+                (4, granted(2, Some(11))),
+                (5, releases(3, 0, 1)),
+                (5, done(3)),
+                (8, releases(4, 0, 2)),
+                (9, stores(0, "a", Some(21))),
+                (10, frees(0)),
+                (10, done(4)),
+            ]);
+            history.reentrant = reentrant;
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(9), Some(10));
+            let finding = Renewal.check(&history);
+            finding
+                .witness()
+                .is_some_and(|it| it.message.contains("gave back at 5"))
+        };
+        assert!(!extended(7, true));
+        assert!(extended(9, true), "sent after both releases had begun");
+        assert!(extended(7, false), "a token of the grant");
     }
 
     fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {

@@ -37,6 +37,9 @@ impl Observed {
     /// Converts a deadline that a value stores, in milliseconds since 1970 by the server's clock, to the `expires` of a [`Holder`]: the
     /// last instant at which the deadline still stands. As with keys, the holder is gone one millisecond later. `None` if that
     /// instant cannot be told, as the clock will be set.
+    ///
+    /// A [`Holder`] whose `expires` is `None` stays for ever. If a holder has several entries, leave those out that have expired before
+    /// you take the latest: `None` is less than any `Some`.
     #[must_use]
     pub fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
         let gone = view.true_time(deadline_ms.saturating_add(1))?;
@@ -49,14 +52,14 @@ impl Observed {
         Self::of(view.string(key).into_iter().map(Holder::from))
     }
 
-    /// Reads a hash with a field per holder: the field is the token. A numeric value is the reentrancy depth.
+    /// Reads a hash with a field per holder: the field is the token. A numeric value is the reentrancy depth. A holder expires with
+    /// its field (`HPEXPIRE`) or with the key.
     #[must_use]
     pub fn hash(view: &dyn View, key: &str) -> Self {
-        let (fields, expires) = hash(view, key);
-        Self::of(fields.into_iter().map(|(token, value)| Holder {
-            token,
-            depth: number(&value),
-            expires,
+        Self::of(hash(view, key).into_iter().map(|field| Holder {
+            token: field.name,
+            depth: number(&field.value),
+            expires: field.expires,
             ..Holder::default()
         }))
     }
@@ -64,10 +67,9 @@ impl Observed {
     /// Reads a hash with a field per holder, whose value is the token.
     #[must_use]
     pub fn hash_values(view: &dyn View, key: &str) -> Self {
-        let (fields, expires) = hash(view, key);
-        Self::of(fields.into_iter().map(|(_, token)| Holder {
-            token,
-            expires,
+        Self::of(hash(view, key).into_iter().map(|field| Holder {
+            token: field.value,
+            expires: field.expires,
             ..Holder::default()
         }))
     }
@@ -76,15 +78,12 @@ impl Observed {
     /// reentrancy depth.
     #[must_use]
     pub fn hash_field(view: &dyn View, key: &str, token: &str, depth: Option<&str>) -> Self {
-        let (fields, expires) = hash(view, key);
-        let value = |name: &str| {
-            let field = fields.iter().find(|(field, _)| field == name.as_bytes());
-            field.map(|(_, value)| value.clone())
-        };
-        let holder = value(token).map(|token| Holder {
-            token,
-            depth: depth.and_then(value).and_then(|value| number(&value)),
-            expires,
+        let fields = hash(view, key);
+        let find = |name: &str| fields.iter().find(|field| field.name == name.as_bytes());
+        let holder = find(token).map(|field| Holder {
+            token: field.value.clone(),
+            depth: depth.and_then(find).and_then(|field| number(&field.value)),
+            expires: field.expires,
             ..Holder::default()
         });
         Self::of(holder)
@@ -179,17 +178,27 @@ impl From<Vec<Stored>> for Observed {
     }
 }
 
-type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+/// A field of a hash. It expires at its own deadline if it has one, and with its key otherwise.
+struct Field {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    expires: Option<Duration>,
+}
 
-fn hash(view: &dyn View, key: &str) -> (Fields, Option<Duration>) {
-    match view.data(key) {
-        Some((Data::Hash(fields), expires)) => {
-            let fields = fields.iter();
-            let fields = fields.map(|(field, value)| (field.to_vec(), value.to_vec()));
-            (fields.collect(), expires)
-        }
-        _ => (Vec::new(), None),
-    }
+fn hash(view: &dyn View, key: &str) -> Vec<Field> {
+    let Some((Data::Hash(fields), with_key)) = view.data(key) else {
+        return Vec::new();
+    };
+    let own = view.field_expiries(key);
+    let fields = fields.iter().map(|(name, value)| Field {
+        name: name.to_vec(),
+        value: value.to_vec(),
+        expires: match own.get(&name[..]) {
+            Some(Some(own)) => Some(with_key.map_or(*own, |with_key| with_key.min(*own))),
+            Some(None) | None => with_key,
+        },
+    });
+    fields.collect()
 }
 
 fn elements(view: &dyn View, key: &str) -> (Vec<Vec<u8>>, Option<Duration>) {

@@ -9,6 +9,7 @@ use redis::RedisResult;
 use redouble_conformance::{
     BoxError, NotOffered, Promises, Subject,
     backend::View,
+    check,
     checker::Property,
     history::{Kind, Mode},
     subject::Observed,
@@ -242,6 +243,74 @@ impl Subject for Tokens {
     fn outlasts(&self, _: &[u8]) -> bool {
         true
     }
+}
+
+/// A hash with a field per permit, which goes at its own deadline (Redis 7.4).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldPerPermit {
+    Right,
+    /// The field gets its deadline in another request.
+    DeadlineLater,
+}
+
+impl Subject for FieldPerPermit {
+    opens_a_handle!(Token);
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Right => "a-field-per-permit",
+            Self::DeadlineLater => "a-field-per-permit-with-a-later-deadline",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        promises()
+    }
+
+    async fn try_lock(&self, _: &Handle) -> Result<Option<Token>, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn try_mode(&self, lock: &Handle, mode: Mode) -> Result<Option<Token>, BoxError> {
+        one_permit(mode)?;
+        let token = lock.host.random_token();
+        let (lease, permits) = (lock.lease_ms(), PERMITS.to_string());
+        let take = "if redis.call('hlen', KEYS[1]) >= tonumber(ARGV[1]) then return 0 end \
+            redis.call('hset', KEYS[1], ARGV[2], 1) \
+            if ARGV[3] then redis.call('hpexpire', KEYS[1], ARGV[3], 'FIELDS', 1, ARGV[2]) end \
+            return 1";
+        let args = [&*permits, &token, &lease];
+        let args = match self {
+            Self::Right => &args[..],
+            Self::DeadlineLater => &args[..2],
+        };
+        let taken: bool = lock.eval(take, &[&lock.key], args).await?;
+        if taken && *self == Self::DeadlineLater {
+            let words = ["HPEXPIRE", &lock.key, &lease, "FIELDS", "1", &token];
+            let _: Vec<i64> = lock.ask(&words).await?;
+        }
+        Ok(taken.then_some(Token(token)))
+    }
+
+    async fn release(&self, lock: &Handle, Token(token): Token) -> Result<bool, BoxError> {
+        Ok(lock.ask(&["HDEL", &lock.key, &token]).await?)
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::hash(view, key)
+    }
+}
+
+/// The scenarios are many: in a few of them a server crashes, and its data come back with their deadlines.
+#[test]
+fn fields_with_deadlines_are_permits() {
+    let played = |subject, seeds| {
+        check(subject)
+            .compat(redouble::Profile::REDIS_7_4)
+            .seeds(seeds)
+    };
+    played(FieldPerPermit::Right, 0..800).assert_sound();
+    played(FieldPerPermit::DeadlineLater, 0..2_000).assert_convicted(&[Property::Progress]);
 }
 
 #[test]

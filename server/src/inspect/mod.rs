@@ -54,8 +54,16 @@ impl<'a> Database<'a> {
         look(node.engine.database(self.index)?, now.millis())
     }
 
-    fn find(&self, key: impl AsRef<[u8]>) -> Option<Stored> {
+    /// The value of `key`, of any type, with its deadline; `None` when it is missing or expired.
+    pub fn find(&self, key: impl AsRef<[u8]>) -> Option<Stored> {
         self.read(|db, now| db.stored(key.as_ref(), now))
+    }
+
+    /// The fields of the hash at `key` that have a deadline ([`Profile::REDIS_7_4`](crate::Profile::REDIS_7_4) and later): past
+    /// which instant of the server's clock each of them is gone. Empty when `key` is missing, expired or no hash.
+    pub fn field_deadlines(&self, key: impl AsRef<[u8]>) -> BTreeMap<Bytes, UnixMillis> {
+        let deadlines = self.read(|db, now| Some(db.field_deadlines(key.as_ref(), now)));
+        deadlines.unwrap_or_default()
     }
 
     /// The string at `key`; `None` when it is missing, expired or no string.

@@ -7,6 +7,7 @@ use crate::{
 };
 use redouble::{Data, FaultGuard, Loss, Server, engine::UnixMillis, fault::AnswerError};
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -234,12 +235,15 @@ impl View for DoubleNode {
     }
 
     fn data(&self, key: &str) -> Option<(Data, Option<Duration>)> {
-        let server = self.server();
-        let data = server.db(0).data(key)?;
-        let left = server.pttl(key).map(|left| i64::try_from(left.as_millis()));
-        let deadline = left.and_then(|left| Some(server.now().millis().0 + left.ok()?));
-        let expires = deadline.and_then(|deadline| self.expiry(UnixMillis(deadline)));
-        Some((data, expires))
+        let stored = self.server().db(0).find(key)?;
+        let expires = stored.deadline.and_then(|deadline| self.expiry(deadline));
+        Some((stored.data, expires))
+    }
+
+    fn field_expiries(&self, key: &str) -> BTreeMap<Vec<u8>, Option<Duration>> {
+        let deadlines = self.server().db(0).field_deadlines(key).into_iter();
+        let expiries = deadlines.map(|(field, deadline)| (field.to_vec(), self.expiry(deadline)));
+        expiries.collect()
     }
 
     fn keys(&self) -> Vec<Vec<u8>> {

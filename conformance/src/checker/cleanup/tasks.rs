@@ -37,11 +37,17 @@ pub(super) fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
     until.map_or(at, |until| until.max(at))
 }
 
-/// Returns the end of a lease that begins at a time and that a client counts by its own clock, which may be slow, and which
-/// stands still while its machine is suspended.
+/// Returns the time at which a process notices that a lease is over, which begins at a time. It counts the lease by its own clock,
+/// which may be slow, and which stands still while its machine is suspended.
 fn a_lease_later(history: &Reading<'_>, host: u8, from: Duration) -> Duration {
     let lease = history.lease + history.lease / DRIFT;
-    history.fault_intervals().wait_over(host, from, lease)
+    awakes(history, host, from, lease)
+}
+
+/// Returns the time at which a process has waited for some time by its own clock, and runs.
+fn awakes(history: &Reading<'_>, host: u8, from: Duration, wait: Duration) -> Duration {
+    let intervals = history.fault_intervals();
+    intervals.runs_from(host, intervals.wait_over(host, from, wait))
 }
 
 /// True if the process cannot tell whether a server executed the request. A server that does not know a script has not executed it,
@@ -151,7 +157,7 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
             busy = busy.max(answered(request));
         }
         let pause = if pauses { pause } else { Duration::ZERO };
-        busy.saturating_add(pause).min(longest)
+        awakes(history, host, busy, pause).min(longest)
     });
     busy.max().unwrap_or(at) + history.recovery()
 }
@@ -178,7 +184,7 @@ pub(super) fn repeated(history: &Reading<'_>, look: &Look<'_>, due: Duration) ->
             return due;
         }
         let longest = a_lease_later(history, host, at);
-        let repeats = failed.saturating_add(pause + history.recovery());
+        let repeats = awakes(history, host, failed, pause + history.recovery());
         due.max(repeats.min(longest))
     })
 }

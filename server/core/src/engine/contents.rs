@@ -120,6 +120,19 @@ impl Db {
         is_live.then(|| self.contents_of(slot))
     }
 
+    /// The deadlines of the fields of a hash, by field. Empty if there is no such key at this instant, or if it is no hash.
+    pub fn field_deadlines(&self, key: &[u8], now: UnixMillis) -> BTreeMap<Bytes, UnixMillis> {
+        let found = self.find_live(key, now).filter(|&(_, is_live)| is_live);
+        let Some(Value::Hash(hash)) = found.map(|(slot, _)| self.value(slot)) else {
+            return BTreeMap::new();
+        };
+        let fields = hash.iter().filter_map(|(field, _)| {
+            let deadline = hash.deadline(&field)?;
+            Some((Bytes::copy_from_slice(&field), deadline))
+        });
+        fields.collect()
+    }
+
     /// The keys; with `now`, those that are live at that instant.
     pub fn contents(&self, now: Option<UnixMillis>) -> BTreeMap<Bytes, Stored> {
         let mut all = BTreeMap::new();

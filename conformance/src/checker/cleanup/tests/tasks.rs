@@ -352,3 +352,26 @@ fn the_failed_request_of_another_process_is_no_reason_for_a_key_to_remain() {
     assert!(!convicts(0));
     assert!(convicts(1), "the first client could remove its key at once");
 }
+
+/// A task sends its last request at 8. Its process is paused from 9 to 20, or not. The lease is 24 s.
+#[test]
+fn a_task_of_a_paused_process_ends_when_the_process_runs_again() {
+    let ends_at = |paused: bool| {
+        let mut entries = vec![(1, tries(1, 0)), (3, unknown(1)), (8, remains(&[], 0, 1))];
+        if paused {
+            entries.push((9, What::Pause { host: 0 }));
+            entries.push((20, What::Resume { host: 0 }));
+        }
+        entries.push((30, remains(&[], 0, 0)));
+        let mut history = history(entries);
+        (history.lease, history.terms.retry) = (s(24), s(3));
+        history.push(s(50), What::Crash { host: 0 });
+        history.dials(0, 0, 0, None);
+        history.asks(0, 8, Some(8), Some(8));
+        let history = Reading::of(&history);
+        let ends = swept(&history, s(8)) - history.recovery();
+        ends.as_secs()
+    };
+    assert_eq!(ends_at(false), 11, "it pauses for three seconds");
+    assert_eq!(ends_at(true), 20);
+}
