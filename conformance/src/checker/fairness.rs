@@ -140,15 +140,19 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
-/// True if a writer certainly has the first place among writers. Until `until` no acquisition of another writer is in
-/// progress, and no other one of the writer's own process, which might be served first.
+/// True if readers certainly have to make way for a writer until `until`: no acquisition of another writer ended meanwhile, which
+/// may have had the only place for a writer, and none of the writer's own process is in progress, which might be served first.
 fn is_in_front(history: &Reading<'_>, writer: &Operation, until: Duration) -> bool {
-    let operations = history.operations().iter();
-    let mut others = operations.filter(|it| {
-        let rivals = is_exclusive(it) || it.actor.host == writer.actor.host;
-        it.call.acquires() && it.op != writer.op && rivals
-    });
-    !others.any(|it| it.asked.at <= until && writer.asked.at <= it.landed().at)
+    let intervals = history.fault_intervals();
+    let acquisitions = history.operations().iter();
+    let mut others = acquisitions.filter(|it| it.call.acquires() && it.op != writer.op);
+    !others.any(|it| {
+        let in_progress = it.asked.at <= until && writer.asked.at <= it.landed().at;
+        // A writer that goes on waiting keeps readers out as well, unless a fault strikes it.
+        let waits = || until < it.ended.at && intervals.calm(it.actor.host, it.asked.at, until);
+        let own = it.actor.host == writer.actor.host;
+        in_progress && (own || is_exclusive(it) && !waits())
+    })
 }
 
 /// Waiters that got a place. Only places that one acquisition of a process alone can have got count.
@@ -427,7 +431,22 @@ mod tests {
             preferring(entries)
         };
         assert!(all((1, reads(9, 2))).witness().is_some());
-        assert_eq!(all((4, waits(9, 2, 60))), Finding::Valid);
+        let wait = |ended: u64| {
+            let entries = vec![
+                (3, waits(2, 1, 60)),
+                (4, waits(9, 3, 60)),
+                (5, reads(3, 2)),
+                (7, granted(3, Some(40))),
+                (9, granted(2, Some(50))),
+                (ended, refused(9)),
+            ];
+            let mut history = history(entries);
+            history.terms.prefers_writers = true;
+            history.entries.sort_by_key(|entry| entry.at);
+            Fairness.check(&history)
+        };
+        assert_eq!(wait(6), Finding::Valid, "another writer gave up");
+        assert!(wait(20).witness().is_some(), "two writers wait");
         assert_eq!(all((4, reads(9, 1))), Finding::Valid);
         assert_eq!(all((6, What::Pause { host: 1 })), Finding::Valid);
     }

@@ -6,6 +6,9 @@
 //! On several nodes the tokens of the process keep the lock from it only where they stand on so many nodes that the others are no
 //! majority.
 //!
+//! A reply that arrives after the request timeout is lost as well, if the server executed the request before the timeout. The delay
+//! then counts from the arrival of this reply.
+//!
 //! The checker does not judge a request that is still in flight when its connection breaks, since it may arrive at any
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
 
@@ -42,12 +45,14 @@ impl Checker for LostReply {
             else {
                 return None;
             };
-            Some((at, host, node))
+            Some((at, host, node, 1))
         });
-        let ghosts = cuts.filter_map(|(at, host, node)| {
+        let late = late_replies(history);
+        let late = late.map(|(at, host, node)| (at, host, node, 0));
+        let ghosts = cuts.chain(late).filter_map(|(at, host, node, cuts)| {
             let (asker, ghost) = ghost(operations, tokens, host, at)?;
             // If two cuts struck connections to the same node, the second one may have hit the retry.
-            let alone = breaks(history, host, node, asker.asked.at, at.at) <= 1
+            let alone = breaks(history, host, node, asker.asked.at, at.at) <= cuts
                 || !history.accepts(Excuse::SecondCut);
             alone.then_some((at, asker, ghost))
         });
@@ -103,6 +108,25 @@ impl Checker for LostReply {
 fn is_kept(history: &History, span: &TokenSpan<'_>) -> bool {
     let mut steps = span.expiries.windows(2);
     history.terms.hold > Duration::ZERO && steps.any(|step| step[1].2 < step[0].2)
+}
+
+/// Replies of a single server that arrived when their process no longer waited for them, although the server executed the request
+/// in time: when, at which process, and from which node.
+fn late_replies<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = (Moment, u8, u8)> + 'a {
+    let alone = matches!(history.topology, Topology::Nodes(0 | 1));
+    let requests = history.requests.iter().filter(move |_| alone);
+    requests.filter_map(|it| {
+        let (executed, replied) = (it.executed?, it.replied?);
+        let given_up = history.given_up(it);
+        let session = history.session(it);
+        // A client that waits on gets the reply then.
+        let at = Moment {
+            at: replied,
+            place: usize::MAX,
+        };
+        let late = executed <= given_up && given_up < replied && !session.broken;
+        (late && it.error.is_none()).then_some((at, session.host, session.node))
+    })
 }
 
 /// Returns the acquisition whose reply was lost, and its token, if both are certain.
@@ -338,6 +362,25 @@ mod tests {
         };
         assert!(granted_at(9));
         assert!(!granted_at(10));
+    }
+
+    /// The server stores the token at 2, and the process waits until 5. The reply arrives at `replied`.
+    #[test]
+    fn a_reply_after_the_timeout_is_lost() {
+        let granted_at = |at, replied| {
+            let mut history = history(vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(25))),
+                (at, granted(1, Some(24))),
+            ]);
+            (history.terms.latency, history.timeout) = (s(1), Some(s(4)));
+            history.dials(0, 0, 0, None);
+            history.asks(0, 1, Some(2), Some(replied));
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(granted_at(12, 6), "three round trips after the reply");
+        assert!(!granted_at(13, 6));
+        assert!(granted_at(13, 4), "the reply was in time");
     }
 
     #[test]

@@ -454,6 +454,12 @@ impl FaultIntervals {
         self.lasted(FaultEffect::SuspendedClock, host, from, to)
     }
 
+    /// For how long the monotonic clock of a client process ran at another rate in a span.
+    #[must_use]
+    pub fn clock_was_off_for(&self, host: u8, from: Duration, to: Duration) -> Duration {
+        self.lasted(FaultEffect::ClientClock, host, from, to)
+    }
+
     /// End of a wait that began at `from`, by the monotonic clock of a client process. The clock may stand during the wait.
     #[must_use]
     pub fn wait_over(&self, host: u8, from: Duration, wait: Duration) -> Duration {

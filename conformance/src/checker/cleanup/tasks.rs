@@ -159,7 +159,8 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
         let pause = if pauses { pause } else { Duration::ZERO };
         awakes(history, host, busy, pause).min(longest)
     });
-    busy.max().unwrap_or(at) + history.recovery()
+    let busy = busy.max().unwrap_or(at);
+    busy.saturating_add(history.recovery())
 }
 
 /// Returns the time by which the clients have removed what they had to remove by `due`. A client whose request failed before that

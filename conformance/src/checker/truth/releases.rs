@@ -42,6 +42,9 @@ impl Facts<'_> {
             {
                 Some("that it released the lock, but its request removed nothing")
             }
+            Outcome::Ok if !inner && self.holds_anew(belief, it) => Some(
+                "that it released the lock, but its request keeps other clients out for longer than the minimum hold",
+            ),
             Outcome::Ok if !inner && self.refuted(belief, it) => Some(
                 "that it released the lock, but a majority of the nodes answered that the lock was gone",
             ),
@@ -149,6 +152,43 @@ impl Facts<'_> {
         changed || ends_soon
     }
 
+    /// Returns true if a request that was sent during the call gave the grant an end after its minimum hold. The hold begins when the
+    /// client has the grant, at the latest. The request may be late; what is left of the hold was known when the call began.
+    fn holds_anew(&self, belief: &Belief, it: &Operation) -> bool {
+        let terms = &self.0.terms;
+        let host = it.actor.host;
+        let intervals = self.0.fault_intervals();
+        let bent = [FaultEffect::ServerClock];
+        // Of a reentrant lock the owner may have acquired it again.
+        if terms.hold == Duration::ZERO
+            || self.0.reentrant
+            || intervals.any(&bent, host, it.asked.at, it.ended.at)
+        {
+            return false;
+        }
+        // A clock that is slow, or that stands, misses a part of this time.
+        let missed = intervals.clock_stood_for(host, belief.asked.at, it.ended.at)
+            + intervals.clock_was_off_for(host, belief.from.at, it.asked.at);
+        let until = belief.from.at + terms.longest_hold() + missed;
+        let left = until.saturating_sub(it.asked.at) + terms.timing_tolerance();
+        let sent_by_it = |node: u8, at: Moment| {
+            let requests = self.0.requests_of(host);
+            let mut those = requests
+                .filter(|request| {
+                    self.0.session(request).node == node && request.executed == Some(at.at)
+                })
+                .peekable();
+            those.peek().is_some() && those.all(|request| it.asked <= request.sent_at())
+        };
+        self.of_grant(belief).into_iter().any(|span| {
+            span.expiries.iter().any(|&(at, by, end)| {
+                let theirs = by == Client(host) && it.asked < at && at < it.ended;
+                let longer = end.is_none_or(|end| end > at.at + left);
+                theirs && longer && sent_by_it(span.node, at)
+            })
+        })
+    }
+
     /// Returns true if a server executed a request of the process during the call, and the grant's token, if it still
     /// stood, then had a TTL of at most the timing tolerance. Such a release expires the token instead of deleting it.
     /// The TTL is not observed while the clock of the server is wrong.
@@ -178,6 +218,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::*;
+    use crate::scenario::Fault;
 
     #[test]
     fn released_means_that_this_call_removed_it() {
@@ -212,6 +253,42 @@ mod tests {
         assert!(!release(6, None));
         // Seed 810 of `semaphore-holding` under `suspend`: it ends then anyway.
         assert!(release(7, None));
+    }
+
+    /// The client has the grant from 1 on. Its release at 5, which the server executes at 6, leaves the token until `end`.
+    #[test]
+    fn a_release_does_not_begin_a_minimum_hold_anew() {
+        let lies_with = |is_slow: bool, hold, end, sent| {
+            let fault = Fault::Drift {
+                host: 0,
+                ppm: -500_000,
+            };
+            let slow = [(2, What::Strikes { fault }), (4, What::Heals { fault })];
+            let told = [
+                (5, releases(2, 0, 1)),
+                (6, stores(0, "a", Some(end))),
+                (7, done(2)),
+            ];
+            let slow = slow.into_iter().filter(|_| is_slow);
+            let mut history = history(held_by_c1(slow.chain(told).collect()));
+            history.terms.hold = s(hold);
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(6), Some(6));
+            let finding = Truth.check(&history);
+            finding
+                .witness()
+                .is_some_and(|it| it.message.contains("longer than the minimum hold"))
+        };
+        let lies = |hold, end, sent| lies_with(false, hold, end, sent);
+        assert!(!lies(6, 8, 5), "two seconds are left at 5");
+        assert!(lies(6, 12, 5), "a new hold");
+        assert!(lies(2, 8, 5), "the hold is over");
+        assert!(!lies(6, 12, 4), "a request to extend the grant");
+        assert!(
+            !lies_with(true, 6, 10, 5),
+            "the clock was slow for two seconds"
+        );
+        assert!(lies_with(true, 6, 11, 5));
     }
 
     /// A release that sets an expiry of a millisecond: the client sees no deletion.
