@@ -196,6 +196,32 @@ impl Check {
         trial
     }
 
+    /// Plays the scenario of [`scenario`](Self::scenario) and returns its steps and the timeline of the run, also if the lock keeps all
+    /// its promises.
+    ///
+    /// ```
+    /// use redouble_conformance::check_listed;
+    ///
+    /// let drawn = check_listed("set-nx-px").scenario(r#"{"seed": 1, "lease_ms": 30000, "latency_ms": 1, "events": [
+    ///     {"id": 0, "at_ms": 0, "op": {"actor": {"host": 0, "task": 0}, "op": "try"}}
+    /// ]}"#).timeline();
+    /// assert!(drawn.contains("LOCKED"), "{drawn}");
+    /// ```
+    ///
+    /// # Panics
+    /// If no scenario was given, or if the backend cannot be reached or cannot play it.
+    #[must_use]
+    #[track_caller]
+    pub fn timeline(self) -> String {
+        let Some(scenario) = &self.scenario else {
+            panic!("no scenario was given: `.scenario(json)`");
+        };
+        match judge(&*self.subject, &*self.backend, scenario) {
+            Ok(judged) => drawn(scenario, &judged, None),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// Runs the check.
     ///
     /// # Panics

@@ -56,6 +56,14 @@ impl Checker for Timeouts {
             let early = operations.iter().find_map(|it| early(history, it));
             return early.map_or(Finding::Valid, Finding::Violation);
         };
+        let whole = operation.ended.at.min(ended) - operation.asked.at;
+        let stopped = match whole.saturating_sub(took) {
+            Duration::ZERO => String::new(),
+            stopped => format!(
+                ", and its process was stopped for {} of them",
+                seconds(stopped)
+            ),
+        };
         Finding::Violation(Witness {
             at: operation
                 .ended
@@ -63,10 +71,10 @@ impl Checker for Timeouts {
             until: None,
             grants: vec![],
             message: format!(
-                "a call of {} that was to wait for {} took {}, a request timeout being {}",
+                "a call of {} that was to wait for {} took {}{stopped}, a request timeout being {}",
                 operation.actor,
                 seconds(wait),
-                seconds(took),
+                seconds(whole),
                 seconds(history.request_timeout()),
             ),
         })

@@ -239,8 +239,9 @@ impl Promises {
         self
     }
 
-    /// Promises that a grant that is released early keeps other clients out for this part of a lease, counted from its
-    /// acquisition; also if the guard is dropped, or the release is cancelled or repeated.
+    /// Promises that a grant that is released early keeps other clients out for this part of a lease, and not for longer, also if
+    /// the guard is dropped, or the release is cancelled or repeated. The lock may count the time from the call that acquired it
+    /// (a shorter hold breaks P20) to the return of that call (a longer one breaks P19).
     ///
     /// Until then the servers go on storing the token of the released grant, and `Subject::observe` goes on returning it as a
     /// holder (P20). A marker with another token counts as another holder.

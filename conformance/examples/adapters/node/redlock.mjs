@@ -43,7 +43,8 @@ function open(request) {
   return { answer: 'ok' };
 }
 
-// What it rejects with is a refusal, unless a server could not be asked meanwhile.
+// What it rejects with is a refusal, unless a server could not be asked meanwhile. redlock does not tell whether a majority refused;
+// an adapter for a lock that does answers `refused` then, whatever the other servers did.
 async function ask(action) {
   const before = errors;
   try {

@@ -198,6 +198,11 @@ impl StoredAt {
             (except, "except"),
         ];
         match wrong.into_iter().find(|(right, _)| !right) {
+            // It leaves fields out, so the holders have to be fields.
+            Some((_, "except")) if self.kind == Type::Hash => Err(format!(
+                "`except` of the holders at {:?} names fields, so their `token` has to be `field`",
+                self.key
+            )),
             Some((_, field)) => Err(format!(
                 "the `{field}` of the holders at {:?} does not fit the type",
                 self.key
