@@ -399,6 +399,14 @@ mod tests {
         judges.any(|judge| judge.judge(&reading).witness().is_some())
     }
 
+    /// The call of the process begins at 30.
+    #[test]
+    fn a_connection_that_the_call_opens_was_lacking_before() {
+        let convicts = |at| convicts(Excuse::SeveralConnections, &dials_more(Some(at)), true);
+        assert!(!convicts(30));
+        assert!(convicts(29), "the process had all of its connections");
+    }
+
     #[test]
     fn each_excuse_is_needed_and_its_near_miss_convicts() {
         for excuse in Excuse::ALL {

@@ -372,10 +372,13 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
     };
     // One that was dialled need not replace the broken one as long as the process has fewer than it uses at other times.
     let lacks_one = |node: u8| {
-        let opened = theirs().filter(|session| session.node == node);
-        let most = opened.map(|session| open(node, session.opened)).max();
+        let opened = || theirs().filter(|session| session.node == node);
+        let most = opened().map(|session| open(node, session.opened)).max();
+        // What the process opened at the instant of the call, it lacked before.
+        let new = opened().filter(|session| session.opened == it.asked.at);
+        let had = open(node, it.asked.at) - new.count();
         history.accepts(Excuse::SeveralConnections)
-            && most.is_some_and(|most| (1..most).contains(&open(node, it.asked.at)))
+            && most.is_some_and(|most| (1..most).contains(&had))
     };
     broken().any(|(node, since)| {
         let errors = operations.iter().filter(|other| {

@@ -7,7 +7,7 @@
 //! majority.
 //!
 //! A reply that arrives after the request timeout is lost as well, if the server executed the request before the timeout. The delay
-//! then counts from the arrival of this reply.
+//! then counts from the arrival of this reply, and from the end of the fault that delayed it.
 //!
 //! The checker does not judge a request that is still in flight when its connection breaks, since it may arrive at any
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
@@ -110,21 +110,22 @@ fn is_kept(history: &History, span: &TokenSpan<'_>) -> bool {
     history.terms.hold > Duration::ZERO && steps.any(|step| step[1].2 < step[0].2)
 }
 
-/// Replies of a single server that arrived when their process no longer waited for them, although the server executed the request
-/// in time: when, at which process, and from which node.
+/// Replies of a single server that arrived when their process no longer waited for them, or that did not arrive because the process
+/// had closed the connection, although the server executed the request in time: when, at which process, and from which node.
 fn late_replies<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = (Moment, u8, u8)> + 'a {
     let alone = matches!(history.topology, Topology::Nodes(0 | 1));
     let requests = history.requests.iter().filter(move |_| alone);
-    requests.filter_map(|it| {
-        let (executed, replied) = (it.executed?, it.replied?);
+    requests.filter_map(move |it| {
+        let (executed, settled) = (it.executed?, history.settled(it)?);
         let given_up = history.given_up(it);
         let session = history.session(it);
-        // A client that waits on gets the reply then.
+        // A client that waits on gets the reply then, if it gets one. The fault that delayed it may last a little longer.
+        let intervals = history.fault_intervals();
         let at = Moment {
-            at: replied,
+            at: intervals.reaches_from(session.node, session.host, settled),
             place: usize::MAX,
         };
-        let late = executed <= given_up && given_up < replied && !session.broken;
+        let late = executed <= given_up && given_up <= settled && !session.broken;
         (late && it.error.is_none()).then_some((at, session.host, session.node))
     })
 }
@@ -367,20 +368,27 @@ mod tests {
     /// The server stores the token at 2, and the process waits until 5. The reply arrives at `replied`.
     #[test]
     fn a_reply_after_the_timeout_is_lost() {
-        let granted_at = |at, replied| {
+        let granted_with = |at, replied, closed| {
             let mut history = history(vec![
                 (1, waits(1, 0, 30)),
                 (2, stores(0, "a", Some(25))),
                 (at, granted(1, Some(24))),
             ]);
             (history.terms.latency, history.timeout) = (s(1), Some(s(4)));
-            history.dials(0, 0, 0, None);
-            history.asks(0, 1, Some(2), Some(replied));
+            history.dials(0, 0, 0, closed);
+            history.sessions[0].broken = false;
+            history.asks(0, 1, Some(2), replied);
             LostReply.check(&history) == Finding::Valid
         };
+        let granted_at = |at, replied| granted_with(at, Some(replied), None);
         assert!(granted_at(12, 6), "three round trips after the reply");
         assert!(!granted_at(13, 6));
         assert!(granted_at(13, 4), "the reply was in time");
+        assert!(
+            granted_with(12, None, Some(6)),
+            "the process closed the connection"
+        );
+        assert!(!granted_with(13, None, Some(6)));
     }
 
     #[test]

@@ -159,10 +159,10 @@ impl Facts<'_> {
         let host = it.actor.host;
         let intervals = self.0.fault_intervals();
         let bent = [FaultEffect::ServerClock];
-        // Of a reentrant lock the owner may have acquired it again.
+        // The owner of a reentrant lock may have acquired it again. The lock may store the end of the hold by the server's clock.
         if terms.hold == Duration::ZERO
             || self.0.reentrant
-            || intervals.any(&bent, host, it.asked.at, it.ended.at)
+            || intervals.any(&bent, host, belief.asked.at, it.ended.at)
         {
             return false;
         }
