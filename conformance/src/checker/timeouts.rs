@@ -56,7 +56,11 @@ impl Checker for Timeouts {
             let early = operations.iter().find_map(|it| early(history, it));
             return early.map_or(Finding::Valid, Finding::Violation);
         };
-        let whole = operation.ended.at.min(ended) - operation.asked.at;
+        let whole = operation
+            .ended
+            .at
+            .min(ended)
+            .saturating_sub(operation.asked.at);
         let stopped = match whole.saturating_sub(took) {
             Duration::ZERO => String::new(),
             stopped => format!(

@@ -8,7 +8,6 @@
 //! An owner that searches gives each item a [`hint`](Item::hint), and branches compare hints without
 //! looking at items.
 
-use arrayvec::ArrayVec;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -38,14 +37,9 @@ pub(crate) struct Sequence<T: Item> {
 
 #[derive(Clone, Debug)]
 enum Node<T: Item> {
-    Leaf(Items<T>),
-    Branch(Children<T>),
+    Leaf(Vec<T>),
+    Branch(Vec<Child<T>>),
 }
-
-/// Items of a leaf, inside of the node: a search then waits for memory once at each height.
-type Items<T> = ArrayVec<T, LEAF_MAX>;
-/// Children of a branch, and one more before it is cut.
-type Children<T> = ArrayVec<Child<T>, { BRANCH_MAX + 1 }>;
 
 #[derive(Debug)]
 struct Child<T: Item> {
@@ -115,7 +109,7 @@ impl<T: Item> Sequence<T> {
         assert!(position <= self.len, "an item goes into the sequence");
         self.len += 1;
         let Some(root) = &mut self.root else {
-            self.root = Some(Arc::new(Node::Leaf(Items::from_iter([item]))));
+            self.root = Some(Arc::new(Node::Leaf(vec![item])));
             return;
         };
         let edges = Edges {
@@ -125,7 +119,7 @@ impl<T: Item> Sequence<T> {
         if let Some(right) = insert(Arc::make_mut(root), position, item, edges) {
             let count = self.len - right.count;
             let left = Child::new(Arc::clone(root), count);
-            *root = Arc::new(Node::Branch(Children::from_iter([left, right])));
+            *root = Arc::new(Node::Branch(vec![left, right]));
         }
     }
 
@@ -300,7 +294,7 @@ impl<T: Item<Hint = u32>> Sequence<T> {
                 if let Some(right) = right {
                     let count = self.len - right.count;
                     let left = Child::new(Arc::clone(root), count);
-                    *root = Arc::new(Node::Branch(Children::from_iter([left, right])));
+                    *root = Arc::new(Node::Branch(vec![left, right]));
                 }
                 None
             }
@@ -363,6 +357,7 @@ impl<T: Item> Node<T> {
     fn append(&mut self, right: Self) {
         match (self, right) {
             (Self::Leaf(items), Self::Leaf(more)) => {
+                items.reserve_exact(more.len());
                 items.extend(more);
             }
             (Self::Branch(children), Self::Branch(more)) => children.extend(more),
@@ -379,12 +374,12 @@ impl<T: Item> Child<T> {
         Self { node, count, first }
     }
 
-    fn of_leaf(items: Items<T>) -> Self {
+    fn of_leaf(items: Vec<T>) -> Self {
         let count = items.len();
         Self::new(Arc::new(Node::Leaf(items)), count)
     }
 
-    fn of_branch(children: Children<T>) -> Self {
+    fn of_branch(children: Vec<Self>) -> Self {
         let count = children.iter().map(|child| child.count).sum();
         Self::new(Arc::new(Node::Branch(children)), count)
     }
@@ -436,32 +431,37 @@ fn insert<T: Item>(node: &mut Node<T>, position: usize, item: T, edges: Edges) -
 
 /// Inserts an item into a leaf; the part that no longer fits becomes its right neighbour.
 fn insert_into_leaf<T: Item>(
-    items: &mut Items<T>,
+    items: &mut Vec<T>,
     position: usize,
     item: T,
     edges: Edges,
 ) -> Option<Child<T>> {
+    if items.len() == items.capacity() {
+        items.reserve_exact(items.len() / 4 + 1);
+    }
     if items.len() < LEAF_MAX {
         items.insert(position, item);
         return None;
     }
     let at = cut(items.len() + 1, position, edges);
     // The new item goes into one of the halves once they are apart.
-    let mut right: Items<T>;
+    let mut right;
     if position < at {
-        right = items.drain(at - 1..).collect();
+        right = items.split_off(at - 1);
         items.insert(position, item);
     } else {
-        right = items.drain(at..).collect();
+        right = items.split_off(at);
         right.insert(position - at, item);
     }
+    right.shrink_to_fit();
+    items.shrink_to_fit();
     Some(Child::of_leaf(right))
 }
 
 /// Counts an item that was inserted below a child, and takes in the child's new right neighbour. The part of the
 /// branch that no longer fits comes back.
 fn count_in<T: Item>(
-    children: &mut Children<T>,
+    children: &mut Vec<Child<T>>,
     at: usize,
     is_first_new: bool,
     right: Option<Child<T>>,
@@ -479,7 +479,7 @@ fn count_in<T: Item>(
         return None;
     }
     let cut = cut(children.len(), at + usize::from(!below.is_first), edges);
-    let right = children.drain(cut..).collect();
+    let right = children.split_off(cut);
     Some(Child::of_branch(right))
 }
 
@@ -590,7 +590,13 @@ fn put<T: Item<Hint = u32>, P: Placing<T>>(
 
 fn remove<T: Item>(node: &mut Node<T>, position: usize) -> T {
     match node {
-        Node::Leaf(items) => items.remove(position),
+        Node::Leaf(items) => {
+            let item = items.remove(position);
+            if items.len() < items.capacity() / 2 {
+                items.shrink_to_fit();
+            }
+            item
+        }
         Node::Branch(children) => {
             let (at, offset) = child_at(children, position);
             let child = &mut children[at];
@@ -612,7 +618,7 @@ fn remove<T: Item>(node: &mut Node<T>, position: usize) -> T {
 }
 
 /// Joins a small child to a neighbour that has room for it.
-fn join<T: Item>(children: &mut Children<T>, at: usize) {
+fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     let pairs = [at.checked_sub(1).map(|left| (left, at)), Some((at, at + 1))];
     for (left, right) in pairs.into_iter().flatten() {
         let fits = children
@@ -634,10 +640,11 @@ fn keep<T: Item>(node: &mut Node<T>, start: usize, end: usize) {
         Node::Leaf(items) => {
             items.truncate(end);
             items.drain(..start);
+            items.shrink_to_fit();
         }
         Node::Branch(children) => {
             let mut begin = 0;
-            children.retain(|child| {
+            children.retain_mut(|child| {
                 let range = begin..begin + child.count;
                 begin = range.end;
                 let (from, to) = (start.max(range.start), end.min(range.end));
