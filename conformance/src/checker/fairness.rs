@@ -431,8 +431,8 @@ mod tests {
             preferring(entries)
         };
         assert!(all((1, reads(9, 2))).witness().is_some());
-        let wait = |ended: u64| {
-            let entries = vec![
+        let wait_beside = |ended: u64, faults: Vec<(u64, What)>| {
+            let mut entries = vec![
                 (3, waits(2, 1, 60)),
                 (4, waits(9, 3, 60)),
                 (5, reads(3, 2)),
@@ -440,13 +440,21 @@ mod tests {
                 (9, granted(2, Some(50))),
                 (ended, refused(9)),
             ];
+            entries.extend(faults);
             let mut history = history(entries);
             history.terms.prefers_writers = true;
             history.entries.sort_by_key(|entry| entry.at);
             Fairness.check(&history)
         };
+        let wait = |ended| wait_beside(ended, vec![]);
         assert_eq!(wait(6), Finding::Valid, "another writer gave up");
         assert!(wait(20).witness().is_some(), "two writers wait");
+        let paused = |host| {
+            let pause = vec![(6, What::Pause { host }), (8, What::Resume { host })];
+            wait_beside(20, pause)
+        };
+        assert_eq!(paused(3), Finding::Valid, "the other writer is paused");
+        assert!(paused(2).witness().is_some(), "the reader is paused");
         assert_eq!(all((4, reads(9, 1))), Finding::Valid);
         assert_eq!(all((6, What::Pause { host: 1 })), Finding::Valid);
     }

@@ -368,7 +368,7 @@ mod tests {
     /// The server stores the token at 2, and the process waits until 5. The reply arrives at `replied`.
     #[test]
     fn a_reply_after_the_timeout_is_lost() {
-        let granted_with = |at, replied, closed| {
+        let executed = |executed, at, replied, closed| {
             let mut history = history(vec![
                 (1, waits(1, 0, 30)),
                 (2, stores(0, "a", Some(25))),
@@ -377,9 +377,11 @@ mod tests {
             (history.terms.latency, history.timeout) = (s(1), Some(s(4)));
             history.dials(0, 0, 0, closed);
             history.sessions[0].broken = false;
-            history.asks(0, 1, Some(2), replied);
+            history.asks(0, 1, Some(executed), replied);
             LostReply.check(&history) == Finding::Valid
         };
+        let granted_with = |at, replied, closed| executed(2, at, replied, closed);
+        assert!(executed(6, 13, Some(6), None), "it was late at the server");
         let granted_at = |at, replied| granted_with(at, Some(replied), None);
         assert!(granted_at(12, 6), "three round trips after the reply");
         assert!(!granted_at(13, 6));

@@ -41,11 +41,11 @@ pub(super) fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
 /// which may be slow, and which stands still while its machine is suspended.
 fn a_lease_later(history: &Reading<'_>, host: u8, from: Duration) -> Duration {
     let lease = history.lease + history.lease / DRIFT;
-    awakes(history, host, from, lease)
+    wakes_at(history, host, from, lease)
 }
 
 /// Returns the time at which a process has waited for some time by its own clock, and runs.
-fn awakes(history: &Reading<'_>, host: u8, from: Duration, wait: Duration) -> Duration {
+fn wakes_at(history: &Reading<'_>, host: u8, from: Duration, wait: Duration) -> Duration {
     let intervals = history.fault_intervals();
     intervals.runs_from(host, intervals.wait_over(host, from, wait))
 }
@@ -157,7 +157,7 @@ pub(super) fn swept(history: &Reading<'_>, at: Duration) -> Duration {
             busy = busy.max(answered(request));
         }
         let pause = if pauses { pause } else { Duration::ZERO };
-        awakes(history, host, busy, pause).min(longest)
+        wakes_at(history, host, busy, pause).min(longest)
     });
     let busy = busy.max().unwrap_or(at);
     busy.saturating_add(history.recovery())
@@ -185,7 +185,7 @@ pub(super) fn repeated(history: &Reading<'_>, look: &Look<'_>, due: Duration) ->
             return due;
         }
         let longest = a_lease_later(history, host, at);
-        let repeats = awakes(history, host, failed, pause + history.recovery());
+        let repeats = wakes_at(history, host, failed, pause + history.recovery());
         due.max(repeats.min(longest))
     })
 }

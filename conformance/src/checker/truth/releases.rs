@@ -291,6 +291,35 @@ mod tests {
         assert!(lies_with(true, 6, 11, 5));
     }
 
+    /// The release at 5 begins the hold anew. The clock of the server is wrong from 3 to 4, or after the release.
+    #[test]
+    fn a_hold_counts_by_the_clock_of_the_server() {
+        let lies = |from, to| {
+            let fault = Fault::NodeClock {
+                node: 0,
+                by_ms: -3_000,
+            };
+            let told = [
+                (5, releases(2, 0, 1)),
+                (6, stores(0, "a", Some(12))),
+                (7, done(2)),
+            ];
+            let mut history = history(held_by_c1(told.to_vec()));
+            history.terms.hold = s(6);
+            history.dials(0, 0, 0, None);
+            history.asks(0, 5, Some(6), Some(6));
+            history.push(s(from), What::Strikes { fault });
+            history.push(s(to), What::Heals { fault });
+            history.entries.sort_by_key(|entry| entry.at);
+            let finding = Truth.check(&history);
+            finding
+                .witness()
+                .is_some_and(|it| it.message.contains("longer than the minimum hold"))
+        };
+        assert!(!lies(3, 4));
+        assert!(lies(8, 9), "it was set after the release");
+    }
+
     /// A release that sets an expiry of a millisecond: the client sees no deletion.
     #[test]
     fn a_release_may_let_the_token_expire_at_once() {
