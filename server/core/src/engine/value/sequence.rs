@@ -1,4 +1,5 @@
-//! A sequence of items that shares its chunks with its clones: a B+ tree that counts its items.
+//! A sequence of items that shares its chunks with its clones: a vector while the items are few, then a B+
+//! tree that counts its items.
 //!
 //! A clone copies one pointer. A change copies the nodes from the root to the item if a clone still needs
 //! them, at most [`LEAF_MAX`] items and a few branches, and changes them in place otherwise. Access by
@@ -8,10 +9,11 @@
 //! An owner that searches gives each item a [`hint`](Item::hint), and branches compare hints without
 //! looking at items.
 
+use arrayvec::ArrayVec;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::ops::Range;
-use std::sync::Arc;
+use triomphe::Arc;
 
 /// Items of a leaf, and children of a branch.
 const LEAF_MAX: usize = 64;
@@ -19,6 +21,8 @@ const BRANCH_MAX: usize = 32;
 /// A node with fewer is joined to a neighbour that has room for them.
 const LEAF_MIN: usize = LEAF_MAX / 4;
 const BRANCH_MIN: usize = BRANCH_MAX / 4;
+/// Items of a vector, at most. Two leaves would hold so many, and have room for a third more.
+const FEW_MAX: usize = LEAF_MAX * 3 / 2;
 
 const FOUND: &str = "a position below the length leads to an item";
 
@@ -31,15 +35,33 @@ pub(crate) trait Item: Clone {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence<T: Item> {
-    root: Option<Arc<Node<T>>>,
+    root: Option<Root<T>>,
+}
+
+#[derive(Clone, Debug)]
+enum Root<T: Item> {
+    /// At most [`FEW_MAX`] items, in the memory that they need.
+    Few(Arc<Vec<T>>),
+    /// A branch: a tree of one leaf becomes a vector again.
+    Tree(Arc<Tree<T>>),
+}
+
+#[derive(Clone, Debug)]
+struct Tree<T: Item> {
     len: usize,
+    node: Node<T>,
 }
 
 #[derive(Clone, Debug)]
 enum Node<T: Item> {
-    Leaf(Vec<T>),
-    Branch(Vec<Child<T>>),
+    Leaf(Items<T>),
+    Branch(Children<T>),
 }
+
+/// Items of a leaf, inside of the node: a search then waits for memory once at each height.
+type Items<T> = ArrayVec<T, LEAF_MAX>;
+/// Children of a branch, and one more before it is cut.
+type Children<T> = ArrayVec<Child<T>, { BRANCH_MAX + 1 }>;
 
 #[derive(Debug)]
 struct Child<T: Item> {
@@ -67,15 +89,25 @@ struct Edges {
     is_last: bool,
 }
 
+/// The edges of a root.
+const WHOLE: Edges = Edges {
+    is_first: true,
+    is_last: true,
+};
+
 impl<T: Item> Default for Sequence<T> {
     fn default() -> Self {
-        Self { root: None, len: 0 }
+        Self { root: None }
     }
 }
 
 impl<T: Item> Sequence<T> {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        match &self.root {
+            None => 0,
+            Some(Root::Few(items)) => items.len(),
+            Some(Root::Tree(tree)) => tree.len,
+        }
     }
 
     pub(crate) fn get(&self, position: usize) -> Option<&T> {
@@ -85,10 +117,13 @@ impl<T: Item> Sequence<T> {
 
     /// Returns the item at a position, to be changed; its hint must not change.
     pub(crate) fn get_mut(&mut self, mut position: usize) -> Option<&mut T> {
-        if position >= self.len {
+        if position >= self.len() {
             return None;
         }
-        let mut node = Arc::make_mut(self.root.as_mut()?);
+        let mut node = match self.root.as_mut()? {
+            Root::Few(items) => return Arc::make_mut(items).get_mut(position),
+            Root::Tree(tree) => &mut Arc::make_mut(tree).node,
+        };
         loop {
             match node {
                 Node::Leaf(items) => return items.get_mut(position),
@@ -106,72 +141,87 @@ impl<T: Item> Sequence<T> {
     /// # Panics
     /// If `position` is past the end.
     pub(crate) fn insert(&mut self, position: usize, item: T) {
-        assert!(position <= self.len, "an item goes into the sequence");
-        self.len += 1;
-        let Some(root) = &mut self.root else {
-            self.root = Some(Arc::new(Node::Leaf(vec![item])));
-            return;
-        };
-        let edges = Edges {
-            is_first: true,
-            is_last: true,
-        };
-        if let Some(right) = insert(Arc::make_mut(root), position, item, edges) {
-            let count = self.len - right.count;
-            let left = Child::new(Arc::clone(root), count);
-            *root = Arc::new(Node::Branch(vec![left, right]));
+        assert!(position <= self.len(), "an item goes into the sequence");
+        match &mut self.root {
+            None => self.root = Some(Root::Few(Arc::new(vec![item]))),
+            Some(root) => root.insert(position, item),
         }
     }
 
     /// Removes the item at a position.
     pub(crate) fn remove(&mut self, position: usize) -> Option<T> {
-        if position >= self.len {
+        if position >= self.len() {
             return None;
         }
-        self.len -= 1;
-        let item = remove(Arc::make_mut(self.root.as_mut()?), position);
+        let item = match self.root.as_mut()? {
+            Root::Few(items) => remove_few(Arc::make_mut(items), position),
+            Root::Tree(tree) => {
+                let tree = Arc::make_mut(tree);
+                tree.len -= 1;
+                remove(&mut tree.node, position)
+            }
+        };
         self.settle();
         Some(item)
     }
 
     pub(crate) fn push_back(&mut self, item: T) {
-        self.insert(self.len, item);
+        self.insert(self.len(), item);
     }
 
     /// Keeps the items of a range.
     pub(crate) fn keep(&mut self, range: Range<usize>) {
-        let end = range.end.min(self.len);
+        let len = self.len();
+        let end = range.end.min(len);
         let start = range.start.min(end);
         if let Some(root) = &mut self.root
-            && end - start < self.len
+            && end - start < len
         {
-            self.len = end - start;
-            if self.len > 0 {
-                keep(Arc::make_mut(root), start, end);
+            match root {
+                Root::Few(items) => {
+                    let items = Arc::make_mut(items);
+                    items.truncate(end);
+                    items.drain(..start);
+                    items.shrink_to_fit();
+                }
+                Root::Tree(tree) => {
+                    let tree = Arc::make_mut(tree);
+                    tree.len = end - start;
+                    if tree.len > 0 {
+                        keep(&mut tree.node, start, end);
+                    }
+                }
             }
             self.settle();
         }
     }
 
-    /// Removes branches that have become needless at the top.
+    /// Removes branches that have become needless at the top, and a tree of few items.
     fn settle(&mut self) {
-        if self.len == 0 {
+        if self.len() == 0 {
             self.root = None;
         }
-        while let Some(Node::Branch(children)) = self.root.as_deref()
-            && let [only] = &children[..]
-        {
-            self.root = Some(Arc::clone(&only.node));
+        while let Some(Root::Tree(tree)) = &mut self.root {
+            match &tree.node {
+                Node::Branch(children) if children.len() == 1 => {
+                    let only = Arc::clone(&children[0].node);
+                    let tree = Arc::make_mut(tree);
+                    tree.node = Node::Branch(Children::new());
+                    tree.node = Arc::unwrap_or_clone(only);
+                }
+                Node::Leaf(items) => self.root = Some(Root::Few(Arc::new(items.to_vec()))),
+                Node::Branch(_) => return,
+            }
         }
     }
 
     pub(crate) fn iter(&self) -> Iter<'_, T> {
-        self.range(0..self.len)
+        self.range(0..self.len())
     }
 
     /// The items of a range of positions.
     pub(crate) fn range(&self, range: Range<usize>) -> Iter<'_, T> {
-        let end = range.end.min(self.len);
+        let end = range.end.min(self.len());
         Iter {
             sequence: self,
             front: range.start.min(end),
@@ -190,15 +240,26 @@ impl<T: Item> Sequence<T> {
     ) -> Iter<'_, T> {
         let mut front = 0;
         let mut front_leaf: &[T] = &[];
-        let mut next = self.root.as_deref();
+        let leaf_offset = |items: &[T]| {
+            items.partition_point(|item| match compare_hint(item.hint()) {
+                Ordering::Less => true,
+                Ordering::Equal => is_before(item),
+                Ordering::Greater => false,
+            })
+        };
+        let mut next = match &self.root {
+            None => None,
+            Some(Root::Tree(tree)) => Some(&tree.node),
+            Some(Root::Few(items)) => {
+                front = leaf_offset(items);
+                front_leaf = &items[front..];
+                None
+            }
+        };
         while let Some(node) = next {
             next = match node {
                 Node::Leaf(items) => {
-                    let offset = items.partition_point(|item| match compare_hint(item.hint()) {
-                        Ordering::Less => true,
-                        Ordering::Equal => is_before(item),
-                        Ordering::Greater => false,
-                    });
+                    let offset = leaf_offset(items);
                     front += offset;
                     front_leaf = &items[offset..];
                     None
@@ -221,7 +282,7 @@ impl<T: Item> Sequence<T> {
         Iter {
             sequence: self,
             front,
-            back: self.len,
+            back: self.len(),
             front_leaf,
             back_leaf: &[],
         }
@@ -229,10 +290,13 @@ impl<T: Item> Sequence<T> {
 
     /// The leaf that holds the item at a position, and the item's place there.
     fn leaf_at(&self, mut position: usize) -> Option<(&[T], usize)> {
-        if position >= self.len {
+        if position >= self.len() {
             return None;
         }
-        let mut node = self.root.as_deref()?;
+        let mut node = match self.root.as_ref()? {
+            Root::Few(items) => return Some((items, position)),
+            Root::Tree(tree) => &tree.node,
+        };
         loop {
             match node {
                 Node::Leaf(items) => return Some((items, position)),
@@ -250,20 +314,15 @@ impl<T: Item> Sequence<T> {
 impl<T: Item<Hint = u32>> Sequence<T> {
     /// The item of this hint for which `is_it` holds. The items are ordered by their hints.
     pub(crate) fn find(&self, hint: u32, is_it: impl Fn(&T) -> bool) -> Option<&T> {
-        let (mut node, mut hints) = (self.root.as_deref()?, HINTS);
+        let (mut node, mut part) = match self.root.as_ref()? {
+            Root::Few(items) => return find_in_leaf(items, hint, Part::whole(items.len()), is_it),
+            Root::Tree(tree) => (&tree.node, Part::whole(tree.len)),
+        };
         loop {
             match node {
-                Node::Leaf(items) => {
-                    let hint_at = |at: usize| items[at].hint();
-                    let from = first_not_before(hint, items.len(), hints, hint_at);
-                    let found = items[from..]
-                        .iter()
-                        .take_while(|item| item.hint() == hint)
-                        .find(|item| is_it(item));
-                    return found;
-                }
+                Node::Leaf(items) => return find_in_leaf(items, hint, part, is_it),
                 Node::Branch(children) => {
-                    let Some(at) = child_of(children, hint, &mut hints) else {
+                    let Some(at) = child_of(children, hint, &mut part) else {
                         // Items of this hint stand in several nodes.
                         return self
                             .seek(|other| other.cmp(&hint), |_| false)
@@ -283,19 +342,24 @@ impl<T: Item<Hint = u32>> Sequence<T> {
             self.insert(0, placing.make());
             return None;
         };
-        let edges = Edges {
-            is_first: true,
-            is_last: true,
+        let tree = match root {
+            Root::Few(items) => {
+                let part = Part::whole(items.len());
+                return match put_in_leaf(&mut Arc::make_mut(items)[..], hint, placing, part) {
+                    Ok(former) => Some(former),
+                    Err((position, placing)) => {
+                        root.insert(position, placing.make());
+                        None
+                    }
+                };
+            }
+            Root::Tree(tree) => Arc::make_mut(tree),
         };
-        match put(Arc::make_mut(root), hint, placing, edges, HINTS) {
+        let part = Part::whole(tree.len);
+        match put(&mut tree.node, hint, placing, WHOLE, part) {
             Put::Changed(former) => Some(former),
             Put::Inserted(right) => {
-                self.len += 1;
-                if let Some(right) = right {
-                    let count = self.len - right.count;
-                    let left = Child::new(Arc::clone(root), count);
-                    *root = Arc::new(Node::Branch(vec![left, right]));
-                }
+                tree.take_in(right);
                 None
             }
             Put::Unclear(placing) => {
@@ -319,6 +383,55 @@ impl<T: Item> FromIterator<T> for Sequence<T> {
         let mut sequence = Self::default();
         items.into_iter().for_each(|item| sequence.push_back(item));
         sequence
+    }
+}
+
+impl<T: Item> Root<T> {
+    fn insert(&mut self, position: usize, item: T) {
+        if let Self::Few(items) = self {
+            if items.len() < FEW_MAX {
+                let items = Arc::make_mut(items);
+                if items.len() == items.capacity() {
+                    items.reserve_exact(items.len() / 4 + 1);
+                }
+                items.insert(position, item);
+                return;
+            }
+            let items = Arc::unwrap_or_clone(std::mem::take(items));
+            *self = Self::Tree(Arc::new(Tree::from_few(items, position)));
+        }
+        if let Self::Tree(tree) = self {
+            let tree = Arc::make_mut(tree);
+            let right = insert(&mut tree.node, position, item, WHOLE);
+            tree.take_in(right);
+        }
+    }
+}
+
+impl<T: Item> Tree<T> {
+    /// A tree of two leaves; the next item is inserted at `position`.
+    fn from_few(mut items: Vec<T>, position: usize) -> Self {
+        let len = items.len();
+        // As in [`cut`]: what is pushed at an end leaves a full node behind.
+        let at = match position {
+            0 => len.saturating_sub(LEAF_MAX),
+            position if position == len => LEAF_MAX,
+            _ => len / 2,
+        };
+        let right = Child::of_leaf(items.drain(at..).collect());
+        let left = Child::of_leaf(items.into_iter().collect());
+        let node = Node::Branch(Children::from_iter([left, right]));
+        Self { len, node }
+    }
+
+    /// Counts an item that was inserted, and takes in the part that no longer fits into the node.
+    fn take_in(&mut self, right: Option<Child<T>>) {
+        self.len += 1;
+        if let Some(right) = right {
+            let node = std::mem::replace(&mut self.node, Node::Branch(Children::new()));
+            let left = Child::new(Arc::new(node), self.len - right.count);
+            self.node = Node::Branch(Children::from_iter([left, right]));
+        }
     }
 }
 
@@ -357,7 +470,6 @@ impl<T: Item> Node<T> {
     fn append(&mut self, right: Self) {
         match (self, right) {
             (Self::Leaf(items), Self::Leaf(more)) => {
-                items.reserve_exact(more.len());
                 items.extend(more);
             }
             (Self::Branch(children), Self::Branch(more)) => children.extend(more),
@@ -374,12 +486,12 @@ impl<T: Item> Child<T> {
         Self { node, count, first }
     }
 
-    fn of_leaf(items: Vec<T>) -> Self {
+    fn of_leaf(items: Items<T>) -> Self {
         let count = items.len();
         Self::new(Arc::new(Node::Leaf(items)), count)
     }
 
-    fn of_branch(children: Vec<Self>) -> Self {
+    fn of_branch(children: Children<T>) -> Self {
         let count = children.iter().map(|child| child.count).sum();
         Self::new(Arc::new(Node::Branch(children)), count)
     }
@@ -431,37 +543,32 @@ fn insert<T: Item>(node: &mut Node<T>, position: usize, item: T, edges: Edges) -
 
 /// Inserts an item into a leaf; the part that no longer fits becomes its right neighbour.
 fn insert_into_leaf<T: Item>(
-    items: &mut Vec<T>,
+    items: &mut Items<T>,
     position: usize,
     item: T,
     edges: Edges,
 ) -> Option<Child<T>> {
-    if items.len() == items.capacity() {
-        items.reserve_exact(items.len() / 4 + 1);
-    }
     if items.len() < LEAF_MAX {
         items.insert(position, item);
         return None;
     }
     let at = cut(items.len() + 1, position, edges);
     // The new item goes into one of the halves once they are apart.
-    let mut right;
+    let mut right: Items<T>;
     if position < at {
-        right = items.split_off(at - 1);
+        right = items.drain(at - 1..).collect();
         items.insert(position, item);
     } else {
-        right = items.split_off(at);
+        right = items.drain(at..).collect();
         right.insert(position - at, item);
     }
-    right.shrink_to_fit();
-    items.shrink_to_fit();
     Some(Child::of_leaf(right))
 }
 
 /// Counts an item that was inserted below a child, and takes in the child's new right neighbour. The part of the
 /// branch that no longer fits comes back.
 fn count_in<T: Item>(
-    children: &mut Vec<Child<T>>,
+    children: &mut Children<T>,
     at: usize,
     is_first_new: bool,
     right: Option<Child<T>>,
@@ -479,50 +586,94 @@ fn count_in<T: Item>(
         return None;
     }
     let cut = cut(children.len(), at + usize::from(!below.is_first), edges);
-    let right = children.split_off(cut);
+    let right = children.drain(cut..).collect();
     Some(Child::of_branch(right))
 }
 
-/// All hints, from the least to the greatest.
-const HINTS: (u32, u32) = (0, u32::MAX);
-
-/// Returns the number of hints before the searched one, out of `len` hints between `low` and `high`.
-#[inline]
-fn first_not_before(
-    sought: u32,
-    len: usize,
-    (low, high): (u32, u32),
-    hint_at: impl Fn(usize) -> u32,
-) -> usize {
-    let offset = u64::from(sought.saturating_sub(low)) * len as u64;
-    let expected = offset / u64::from(high.saturating_sub(low)).max(1);
-    let mut at = (expected as usize).min(len);
-    while at > 0 && hint_at(at - 1) >= sought {
-        at -= 1;
-    }
-    while at < len && hint_at(at) < sought {
-        at += 1;
-    }
-    at
+/// Part of a sequence whose items are ordered by evenly spread hints.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Bounds of the hints.
+    low: u32,
+    high: u32,
+    /// The number of items. A branch knows those of its children: where an item of a leaf is expected is clear
+    /// before the leaf is looked at, and the processor fetches both at the same time.
+    count: usize,
 }
 
-/// The child that alone may hold items of a hint, and the bounds of its hints; `None` if several may.
+impl Part {
+    fn whole(count: usize) -> Self {
+        let (low, high) = (0, u32::MAX);
+        Self { low, high, count }
+    }
+
+    /// Returns the number of hints before the searched one, out of `len`.
+    #[inline]
+    fn first_not_before(&self, sought: u32, len: usize, hint_at: impl Fn(usize) -> u32) -> usize {
+        let offset = u64::from(sought.saturating_sub(self.low)) * len as u64;
+        let expected = offset / u64::from(self.high.saturating_sub(self.low)).max(1);
+        let mut at = (expected as usize).min(len);
+        while at > 0 && hint_at(at - 1) >= sought {
+            at -= 1;
+        }
+        while at < len && hint_at(at) < sought {
+            at += 1;
+        }
+        at
+    }
+}
+
+/// The child that alone may hold items of a hint, and its part; `None` if several may.
 #[inline]
 fn child_of<T: Item<Hint = u32>>(
     children: &[Child<T>],
     hint: u32,
-    hints: &mut (u32, u32),
+    part: &mut Part,
 ) -> Option<usize> {
-    let after = first_not_before(hint, children.len(), *hints, |at| children[at].first);
+    let after = part.first_not_before(hint, children.len(), |at| children[at].first);
     let at = after.saturating_sub(1);
-    hints.0 = children[at].first;
+    let child = &children[at];
+    (part.low, part.count) = (child.first, child.count);
     if let Some(next) = children.get(at + 1) {
-        hints.1 = next.first;
+        part.high = next.first;
         if next.first == hint {
             return None;
         }
     }
     Some(at)
+}
+
+/// The item of a hint for which `is_it` holds, in the leaf that is a part.
+fn find_in_leaf<T: Item<Hint = u32>>(
+    items: &[T],
+    hint: u32,
+    part: Part,
+    is_it: impl Fn(&T) -> bool,
+) -> Option<&T> {
+    let from = part.first_not_before(hint, part.count, |at| items[at].hint());
+    items[from..]
+        .iter()
+        .take_while(|item| item.hint() == hint)
+        .find(|item| is_it(item))
+}
+
+/// Changes the item of a hint, or returns the position at which one must be inserted.
+fn put_in_leaf<T: Item<Hint = u32>, P: Placing<T>>(
+    items: &mut [T],
+    hint: u32,
+    placing: P,
+    part: Part,
+) -> Result<P::Former, (usize, P)> {
+    let mut position = part.first_not_before(hint, part.count, |at| items[at].hint());
+    while let Some(other) = items.get_mut(position)
+        && other.hint() == hint
+    {
+        if placing.is_it(other) {
+            return Ok(placing.change(other));
+        }
+        position += 1;
+    }
+    Err((position, placing))
 }
 
 /// Change that [`Sequence::put`] makes.
@@ -551,24 +702,17 @@ fn put<T: Item<Hint = u32>, P: Placing<T>>(
     hint: u32,
     placing: P,
     edges: Edges,
-    mut hints: (u32, u32),
+    mut part: Part,
 ) -> Put<T, P> {
     match node {
-        Node::Leaf(items) => {
-            let hint_at = |at: usize| items[at].hint();
-            let mut position = first_not_before(hint, items.len(), hints, hint_at);
-            while let Some(other) = items.get_mut(position)
-                && other.hint() == hint
-            {
-                if placing.is_it(other) {
-                    return Put::Changed(placing.change(other));
-                }
-                position += 1;
+        Node::Leaf(items) => match put_in_leaf(items, hint, placing, part) {
+            Ok(former) => Put::Changed(former),
+            Err((position, placing)) => {
+                Put::Inserted(insert_into_leaf(items, position, placing.make(), edges))
             }
-            Put::Inserted(insert_into_leaf(items, position, placing.make(), edges))
-        }
+        },
         Node::Branch(children) => {
-            let Some(at) = child_of(children, hint, &mut hints) else {
+            let Some(at) = child_of(children, hint, &mut part) else {
                 return Put::Unclear(placing);
             };
             let below = Edges {
@@ -577,7 +721,7 @@ fn put<T: Item<Hint = u32>, P: Placing<T>>(
             };
             let is_first_new = hint < children[at].first;
             let node = Arc::make_mut(&mut children[at].node);
-            match put(node, hint, placing, below, hints) {
+            match put(node, hint, placing, below, part) {
                 Put::Inserted(right) => {
                     let is_first_new = is_first_new || right.is_some();
                     Put::Inserted(count_in(children, at, is_first_new, right, (edges, below)))
@@ -588,15 +732,17 @@ fn put<T: Item<Hint = u32>, P: Placing<T>>(
     }
 }
 
+fn remove_few<T: Item>(items: &mut Vec<T>, position: usize) -> T {
+    let item = items.remove(position);
+    if items.len() < items.capacity() / 2 {
+        items.shrink_to_fit();
+    }
+    item
+}
+
 fn remove<T: Item>(node: &mut Node<T>, position: usize) -> T {
     match node {
-        Node::Leaf(items) => {
-            let item = items.remove(position);
-            if items.len() < items.capacity() / 2 {
-                items.shrink_to_fit();
-            }
-            item
-        }
+        Node::Leaf(items) => items.remove(position),
         Node::Branch(children) => {
             let (at, offset) = child_at(children, position);
             let child = &mut children[at];
@@ -618,7 +764,7 @@ fn remove<T: Item>(node: &mut Node<T>, position: usize) -> T {
 }
 
 /// Joins a small child to a neighbour that has room for it.
-fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
+fn join<T: Item>(children: &mut Children<T>, at: usize) {
     let pairs = [at.checked_sub(1).map(|left| (left, at)), Some((at, at + 1))];
     for (left, right) in pairs.into_iter().flatten() {
         let fits = children
@@ -640,11 +786,10 @@ fn keep<T: Item>(node: &mut Node<T>, start: usize, end: usize) {
         Node::Leaf(items) => {
             items.truncate(end);
             items.drain(..start);
-            items.shrink_to_fit();
         }
         Node::Branch(children) => {
             let mut begin = 0;
-            children.retain_mut(|child| {
+            children.retain(|child| {
                 let range = begin..begin + child.count;
                 begin = range.end;
                 let (from, to) = (start.max(range.start), end.min(range.end));
@@ -759,8 +904,24 @@ mod tests {
         }
     }
 
+    /// The number of items that the parts hold.
+    fn counted<T: Item<Hint = u32>>(sequence: &Sequence<T>) -> usize {
+        match &sequence.root {
+            None => 0,
+            Some(Root::Few(items)) => {
+                assert!((1..=FEW_MAX).contains(&items.len()));
+                assert!(items.capacity() <= items.len() * 5 / 2 + 1);
+                items.len()
+            }
+            Some(Root::Tree(tree)) => {
+                assert!(matches!(tree.node, Node::Branch(_)));
+                check(&tree.node).0
+            }
+        }
+    }
+
     fn same(sequence: &Sequence<u32>, model: &[u32]) {
-        let count = sequence.root.as_deref().map_or(0, |root| check(root).0);
+        let count = counted(sequence);
         assert_eq!((sequence.len(), count), (model.len(), model.len()));
         assert!(sequence.iter().eq(model));
         assert!(sequence.iter().rev().eq(model.iter().rev()));
@@ -810,6 +971,48 @@ mod tests {
         assert!(clones.len() > 10);
         assert_eq!(sequence.remove(model.len()), None);
         assert_eq!(sequence.get(model.len()), None);
+    }
+
+    #[test]
+    fn few_items_are_a_vector_and_many_a_tree() {
+        let mut rng = Rng::new(21);
+        let mut draw = |bound: usize| (rng.next_u64() % bound as u64) as usize;
+        let (mut sequence, mut model) = (Sequence::default(), Vec::new());
+        let (mut trees, mut vectors) = (0, 0);
+        let mut bound = 2 * LEAF_MAX;
+        for step in 0..20_000_u32 {
+            let was_tree = matches!(sequence.root, Some(Root::Tree(_)));
+            let clone = (sequence.clone(), model.clone());
+            if draw(bound) >= model.len() {
+                let at = draw(model.len() + 1);
+                sequence.insert(at, step);
+                model.insert(at, step);
+            } else if draw(50) == 0 {
+                let start = draw(model.len());
+                sequence.keep(start..model.len());
+                model.drain(..start);
+            } else {
+                let at = draw(model.len());
+                assert_eq!(sequence.remove(at), Some(model.remove(at)));
+            }
+            if let Some(item) = sequence.get_mut(model.len() / 2) {
+                assert_eq!(*item, model[model.len() / 2]);
+            }
+            same(&sequence, &model);
+            same(&clone.0, &clone.1);
+            match (was_tree, &sequence.root) {
+                (false, Some(Root::Tree(_))) => trees += 1,
+                (true, Some(Root::Few(_))) => vectors += 1,
+                _ => {}
+            }
+            if step % 500 == 0 {
+                bound = LEAF_MAX * draw(5) + 8;
+            }
+        }
+        assert!(
+            trees > 10 && vectors > 10,
+            "{trees} trees, {vectors} vectors"
+        );
     }
 
     #[test]
@@ -883,7 +1086,7 @@ mod tests {
                     model.insert(at, item);
                 }
                 if step % 400 == 0 {
-                    let count = sequence.root.as_deref().map_or(0, |root| check(root).0);
+                    let count = counted(&sequence);
                     assert_eq!((sequence.len(), count), (model.len(), model.len()));
                     assert!(sequence.iter().eq(&model));
                 }
@@ -900,7 +1103,10 @@ mod tests {
                     Node::Branch(children) => children.iter().map(|child| count(&child.node)).sum(),
                 }
             }
-            sequence.root.as_deref().map_or(0, count)
+            match &sequence.root {
+                Some(Root::Tree(tree)) => count(&tree.node),
+                Some(Root::Few(_)) | None => 0,
+            }
         };
         let back: Sequence<u32> = (0..64_000).collect();
         let mut front = Sequence::default();
