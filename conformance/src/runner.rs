@@ -68,7 +68,11 @@ pub fn judge(
     scenario: &Scenario,
 ) -> Result<Judged, RunError> {
     let run = subject.play(backend, scenario)?;
-    let mut findings = findings(&run.history);
+    let mut findings = if run.endless {
+        unjudged()
+    } else {
+        findings(&run.history)
+    };
     if !backend.virtual_time() {
         precision::doubt(&run.history, &mut findings);
     }
@@ -90,6 +94,15 @@ fn findings(history: &History) -> Vec<(Property, Finding)> {
     let checkers = CHECKERS.iter();
     let checked = checkers.map(|checker| (checker.property(), checker.judge(&reading)));
     checked.collect()
+}
+
+/// The findings of a run that was cut off: what its calls would have come to is not known.
+fn unjudged() -> Vec<(Property, Finding)> {
+    let checkers = CHECKERS.iter();
+    let unknown = Finding::Unknown("the run did not end");
+    checkers
+        .map(|checker| (checker.property(), unknown.clone()))
+        .collect()
 }
 
 /// Returns misconduct of the subject that the history does not show.

@@ -209,8 +209,8 @@ impl Excuse {
                  another: a token that appears meanwhile may be that call's"
             }
             Self::PartExpired => {
-                "the servers store the grant in several places, and it expired in one of them: the release that removes the others \
-                 may say that it released the lock, or that the lock was lost"
+                "the servers store the grant in several places, and it expired in one of them: an extension may say \
+                 that the lock was lost, and the release that removes the others may say that it released the lock, or that the lock was lost"
             }
             Self::GrantedTooLate => {
                 "the reply to a request of the call takes as long as the lease, less a tenth: a grant would be over, and a lock may \

@@ -11,6 +11,9 @@
 //!
 //! The checker does not judge a request that is still in flight when its connection breaks, since it may arrive at any
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
+//!
+//! A client cannot tell a lost reply from a lost request. So no broken connection ends a call that waits by itself, whichever of the
+//! two was lost: the call asks again. On several nodes nothing is said about that.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -72,6 +75,9 @@ impl Checker for LostReply {
                     seconds(asker.ended.at)
                 ),
             });
+        }
+        if let Some(witness) = given_up_early(history, fault_intervals) {
+            return Finding::Violation(witness);
         }
         let ghosts = ghosts
             .into_iter()
@@ -162,24 +168,92 @@ fn gives_up(
     asker: &Operation,
     cut: Moment,
 ) -> bool {
-    let alone = matches!(history.topology, Topology::Nodes(0 | 1));
     let error = matches!(
         asker.outcome,
         Outcome::Unknown | Outcome::Fail(Refusal::Other)
     );
-    let Call::Acquire { wait, .. } = asker.call else {
-        return false;
+    let after_the_cut = cut.at + Duration::from_nanos(1);
+    let well = || fault_intervals.calm(asker.actor.host, after_the_cut, asker.ended.at);
+    must_ask_again(history)
+        && error
+        && time_to_ask_again(history, asker, cut.at).is_some()
+        && well()
+}
+
+/// True if no call of the lock may end because a connection broke once.
+fn must_ask_again(history: &History) -> bool {
+    let alone = matches!(history.topology, Topology::Nodes(0 | 1));
+    history.terms.answers && history.terms.waits && alone
+}
+
+/// The end of a call's wait, if a client whose connection broke at `cut` asks again before that. It may pause before, for as
+/// long as the lock says.
+fn time_to_ask_again(history: &Reading<'_>, call: &Operation, cut: Duration) -> Option<Duration> {
+    let Call::Acquire { wait, .. } = call.call else {
+        return None;
     };
-    let (host, until) = (asker.actor.host, asker.asked.at + wait);
+    let until = call.asked.at + wait;
     let pauses = if history.accepts(Excuse::PauseBeforeRetry) {
         history.terms.retry
     } else {
         Duration::ZERO
     };
-    let in_time = cut.at.saturating_add(pauses) + trips(history) < until;
-    let after_the_cut = cut.at + Duration::from_nanos(1);
-    let well = || fault_intervals.calm(host, after_the_cut, asker.ended.at);
-    history.terms.answers && history.terms.waits && alone && error && in_time && well()
+    let asks = cut.saturating_add(pauses) + trips(history);
+    (asks < until).then_some(until)
+}
+
+/// A call that ended without the lock, earlier than its last poll, after its only trouble: one broken connection.
+fn given_up_early(history: &Reading<'_>, fault_intervals: &FaultIntervals) -> Option<Witness> {
+    if !must_ask_again(history) {
+        return None;
+    }
+    let spare = history.longest_poll() + trips(history) + history.terms.timing_tolerance();
+    let cuts = history.iter().filter_map(|(at, what)| {
+        let What::Cut { host, node, .. } = *what else {
+            return None;
+        };
+        Some((at, host, node))
+    });
+    let mut ended = cuts.flat_map(|(cut, host, node)| {
+        let calls = history.operations().iter();
+        let calls =
+            calls.filter(move |it| it.actor.host == host && it.asked < cut && cut < it.ended);
+        calls.filter_map(move |it| Some((cut, node, it, time_to_ask_again(history, it, cut.at)?)))
+    });
+    let instant = Duration::from_nanos(1);
+    let (cut, _, call, until) = ended.find(|&(cut, node, call, until)| {
+        let (host, from, to) = (call.actor.host, call.asked.at, call.ended.at);
+        let without = matches!(call.outcome, Outcome::Unknown | Outcome::Fail(_));
+        let alone =
+            breaks(history, host, node, from, to) <= 1 || !history.accepts(Excuse::SecondCut);
+        let well = |from, to| from >= to || fault_intervals.calm(host, from, to);
+        without
+            && to.saturating_add(spare) < until
+            && alone
+            && well(from, cut.at.saturating_sub(instant))
+            && well(cut.at + instant, to)
+    })?;
+    let refused = matches!(
+        call.outcome,
+        Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
+    );
+    let how = if refused {
+        "was refused"
+    } else {
+        "ended in an error"
+    };
+    Some(Witness {
+        at: call.ended,
+        until: None,
+        grants: vec![],
+        message: format!(
+            "a connection of {} broke at {}, and at {} its call {how}, although it was to wait until {}",
+            call.actor,
+            seconds(cut.at),
+            seconds(call.ended.at),
+            seconds(until),
+        ),
+    })
 }
 
 /// Number of connections between a process and a node that broke in a span.
@@ -291,13 +365,24 @@ fn delayed(
     }
 }
 
-/// True if tokens that the process of `ghost` put there before `from` stand on so many nodes that the others are no majority.
+/// True if tokens that the process of `ghost` put there before `from` stand on so many nodes that the others are no majority. The tokens
+/// of its grants keep others out rightly.
 fn keeps_out(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment, at: Moment) -> bool {
     let Topology::Nodes(nodes @ 2..) = history.topology else {
         return true;
     };
-    let spans = history.tokens().spans.iter();
-    let own = spans.filter(|it| it.owner == ghost.owner && it.from.at <= from.at && it.stood(at));
+    let tokens = history.tokens();
+    let grants = history.beliefs().iter();
+    let grants = grants.filter(|it| Some(it.actor.host) == ghost.owner);
+    let granted: BTreeSet<_> = grants
+        .flat_map(|it| tokens.of_grant(it))
+        .map(|span| span.token)
+        .filter(|token| *token != ghost.token)
+        .collect();
+    let own = tokens.spans.iter().filter(|it| {
+        let theirs = it.owner == ghost.owner && !granted.contains(it.token);
+        theirs && it.from.at <= from.at && it.stood(at)
+    });
     let taken: BTreeSet<u8> = own.map(|it| it.node).collect();
     let majority = usize::from(nodes) / 2 + 1;
     usize::from(nodes) - taken.len() < majority
@@ -428,6 +513,63 @@ mod tests {
         assert_eq!(LostReply.check(&tried), Finding::Valid, "it does not wait");
     }
 
+    /// A waiting client is refused at first, then its connection breaks at 5; the call ends at `ended`, of a wait until 31.
+    #[test]
+    fn no_broken_connection_ends_a_call_that_waits() {
+        let why = |why| What::Fail { op: 1, why };
+        let lost = |lost| What::Cut {
+            host: 0,
+            node: 0,
+            lost,
+        };
+        let ends = |with: What, ended, more: Vec<(u64, What)>, change: fn(&mut History)| {
+            let mut entries = vec![(1, waits(1, 0, 30)), (ended, with)];
+            entries.extend(more);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            (history.terms.latency, history.terms.poll) = (s(1), Some(s(2)));
+            (history.terms.answers, history.terms.waits) = (true, true);
+            change(&mut history);
+            LostReply.check(&history) == Finding::Valid
+        };
+        let same = |_: &mut History| {};
+        for kind in [Lost::Request, Lost::Reply] {
+            let cut = || vec![(5, lost(kind))];
+            for with in [
+                unknown(1),
+                why(Refusal::Other),
+                why(Refusal::TimedOut),
+                why(Refusal::Contended),
+            ] {
+                assert!(!ends(with, 7, cut(), same));
+            }
+            assert!(ends(granted(1, Some(40)), 7, cut(), same));
+        }
+        let late = vec![(5, lost(Lost::Late))];
+        assert!(ends(unknown(1), 7, late, same), "it may still arrive");
+        let cut = |at| (at, lost(Lost::Request));
+        let error = || unknown(1);
+        // A poll and three round trips before the end of the wait.
+        assert!(!ends(error(), 22, vec![cut(5)], same));
+        assert!(ends(error(), 23, vec![cut(5)], same));
+        assert!(ends(error(), 7, vec![cut(5), cut(6)], same), "twice");
+        let other = |host, node, lost| What::Cut { host, node, lost };
+        let elsewhere = (6, other(1, 0, Lost::Request));
+        assert!(!ends(error(), 7, vec![cut(5), elsewhere], same));
+        let begun = (2, What::Pause { host: 0 });
+        let over = (3, What::Resume { host: 0 });
+        assert!(ends(error(), 7, vec![begun, over, cut(5)], same));
+        let unpromised: [fn(&mut History); 3] = [
+            |it| it.terms.answers = false,
+            |it| it.terms.waits = false,
+            |it| it.topology = Topology::Nodes(3),
+        ];
+        for change in unpromised {
+            assert!(ends(error(), 7, vec![cut(5)], change));
+        }
+        assert!(ends(error(), 4, vec![cut(5)], same), "it had ended before");
+    }
+
     #[test]
     fn a_call_whose_wait_ends_before_it_could_ask_again_may_end_in_an_error() {
         let passes = |wait, retry| {
@@ -503,6 +645,41 @@ mod tests {
         };
         assert!(next(2));
         assert!(!next(3));
+    }
+
+    /// Seed 1399 of a Redlock whose waiting task keeps a vote, while another task of its process has the others.
+    #[test]
+    fn the_grant_of_another_task_is_no_ghost() {
+        let waits_beside = |is_granted: bool| {
+            let named = What::Ok {
+                op: 1,
+                deadline: Some(s(80)),
+                fence: None,
+                number: None,
+                token: Some(crate::history::Token::of_grant("g")),
+            };
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (1, stores_on(0, 0, "g", Some(90))),
+                (1, stores_on(1, 0, "g", Some(90))),
+                (2, if is_granted { named } else { refused(1) }),
+                (3, waits(2, 0, 80)),
+                (4, stores_on(2, 0, "b", Some(90))),
+                (
+                    5,
+                    What::Cut {
+                        host: 0,
+                        node: 2,
+                        lost: Lost::Reply,
+                    },
+                ),
+                (70, refused(2)),
+            ]);
+            (history.terms.latency, history.topology) = (s(1), Topology::Nodes(3));
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(waits_beside(true));
+        assert!(!waits_beside(false), "the votes of a call that was refused");
     }
 
     #[test]

@@ -286,7 +286,7 @@ impl Property {
             return Some(
                 "`Promises::mutex_on_one_node()` and `.answering()` include this promise. A lock that leaves an abandoned grant in \
                  place until its lease ends does not make it: add `.untidy()`. Nor does a lock that returns an error after a lost \
-                 reply: leave `.answering()` out. A lock that pauses for longer than a second before it asks again says so: \
+                 request or reply: leave `.answering()` out. A lock that pauses for longer than a second before it asks again says so: \
                  `.retrying_within(..)`",
             );
         }

@@ -9,7 +9,8 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, Scope, TokenSpan, What,
+    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, Request, Scope,
+    TokenSpan, What,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -130,7 +131,7 @@ impl Facts<'_> {
 
     /// When the term began that a grant was last extended by, and when that ends. Of a lock that tells no deadlines the
     /// servers say it.
-    fn last_term(&self, belief: &Belief) -> Option<(Duration, Duration)> {
+    fn last_term(&self, belief: &Belief) -> Option<(Moment, Duration)> {
         let told = self.0.iter().filter_map(|(at, what)| {
             let deadline = if let What::Ok { op, deadline, .. } = *what {
                 let call = self.0.calls().get(&op).map(|&(.., call)| call);
@@ -141,14 +142,14 @@ impl Facts<'_> {
             } else {
                 None
             };
-            (at <= belief.to).then_some((at.at, deadline?))
+            (at <= belief.to).then_some((at, deadline?))
         });
         let stored = || {
             let spans = self.0.tokens().surely_of_grant(belief, self.0.operations());
             let terms = spans.flat_map(|span| &span.expiries);
             let terms = terms.filter(|(at, ..)| *at <= belief.to);
             terms
-                .filter_map(|&(at, _, expires)| Some((at.at, expires?)))
+                .filter_map(|&(at, _, expires)| Some((at, expires?)))
                 .last()
         };
         told.last().or_else(stored)
@@ -173,24 +174,38 @@ impl Facts<'_> {
         let host = belief.actor.host;
         let ends = ends.min(self.0.entries.last().map_or(ends, |it| it.at));
         let timeout = self.0.request_timeout();
+        // What was sent for the acquisition, or while the process asks for something else, need not be an extension.
+        let extends = |it: &Request| {
+            let sent = it.sent_at();
+            let mut others = self.0.operations().iter();
+            begun < sent
+                && !others.any(|other| {
+                    let under_way = other.asked <= sent && sent < other.ended;
+                    let extends = other.call
+                        == Call::Renew {
+                            grant: belief.grant,
+                        };
+                    other.actor.host == host && under_way && !extends
+                })
+        };
         let failed = self.0.requests_of(host).filter_map(|it| {
             let given_up = it.sent.saturating_add(timeout);
             let settled = self.0.settled(it).map_or(given_up, |at| at.min(given_up));
-            let within = begun <= it.sent && it.sent < ends;
-            (self.0.failed(it) && within).then_some((it.sent, settled))
+            let within = it.sent < ends && extends(it);
+            (within && self.0.failed(it)).then_some((it.sent, settled))
         });
         match self.0.topology {
             Topology::Nodes(0 | 1) => {}
             Topology::Nodes(nodes) => {
                 let failed: Vec<_> = failed.collect();
-                return self.had_another_majority(belief, (begun, ends), &failed, nodes);
+                return self.had_another_majority(belief, (begun.at, ends), &failed, nodes);
             }
             Topology::Replicated { .. } => return false,
         }
         let Some((sent, settled)) = failed.last() else {
             return false;
         };
-        let again = (sent - begun).max(self.0.lease / RENEWALS_PER_LEASE);
+        let again = (sent - begun.at).max(self.0.lease / RENEWALS_PER_LEASE);
         let from = settled + Duration::from_nanos(1);
         let to = settled + again + self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
         to < ends && self.0.fault_intervals().calm(host, from, to) && !self.was_taken(belief)

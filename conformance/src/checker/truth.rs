@@ -3,6 +3,7 @@
 //! * A grant is returned only before its own deadline.
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
+//! * A loss is reported by itself only if there was a fault, or the grant did not stand all the time.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before. If the servers store it in several
 //!   places, and it expired in some of them before the call removed it from the others, both are true.
 //! * "Contended" only if another grant stood that leaves no room for this one (of readers a writer's, or one of the same
@@ -13,6 +14,7 @@
 
 mod extensions;
 mod levels;
+mod losses;
 mod parts;
 mod refusals;
 mod releases;
@@ -54,7 +56,13 @@ impl Checker for Truth {
                 message,
             })
         });
-        let first = lies.chain(facts.too_long()).min_by_key(|lie| lie.at);
+        let losses = facts
+            .0
+            .beliefs()
+            .iter()
+            .filter_map(|it| facts.lost_for_no_reason(it));
+        let all = lies.chain(facts.too_long()).chain(losses);
+        let first = all.min_by_key(|lie| lie.at);
         first.map_or(Finding::Valid, Finding::Violation)
     }
 }

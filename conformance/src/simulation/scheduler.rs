@@ -80,7 +80,7 @@ pub(crate) enum Step<'a> {
 
 /// Number of steps within one millisecond of true time after which a run counts as endless. The total has no bound: a lock may poll
 /// every few milliseconds during a lease of ten minutes. Timers fire on whole milliseconds.
-const STEPS_PER_MILLISECOND_MAX: u64 = 200_000;
+const STEPS_PER_MILLISECOND_MAX: u64 = 20_000;
 /// Steps between two polls of the reactor, which matter only for real sockets.
 const STEPS_PER_TURN: u32 = 128;
 

@@ -218,7 +218,8 @@ impl Promises {
         self
     }
 
-    /// Promises that without faults every call returns an answer. After a lost reply a call of a lock that waits by itself asks again.
+    /// Promises that without faults every call returns an answer. After a lost request or reply a call of a lock that waits by
+    /// itself asks again.
     #[must_use]
     pub const fn answering(mut self) -> Self {
         self.answers = true;

@@ -27,7 +27,9 @@ impl Facts<'_> {
     fn had_not_lost(&self, belief: &Belief, it: &Operation) -> bool {
         // A client that already knows of the loss, or that sees its deadline pass, asks no server.
         let told = belief.end == End::Lost && belief.to < it.asked;
-        let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
+        let passed = belief.end == End::Deadline && belief.to <= it.ended;
+        // A deadline that the lock moves to the present does not pass: the lock says that the grant is over.
+        let asked = !told && (!passed || self.called_over(belief).is_some());
         // By a clock of its own that was bent it may have passed.
         let (bent, host) = ([FaultEffect::ClientClock], it.actor.host);
         let (from, to) = (belief.asked.at, it.ended.at);
@@ -37,7 +39,7 @@ impl Facts<'_> {
             Topology::Nodes(2..) => belief.from,
             Topology::Nodes(_) | Topology::Replicated { .. } => it.asked,
         };
-        asked && self.stood_throughout(belief, since, it.ended)
+        asked && self.stood_throughout(belief, since, it.ended) && !self.lost_a_part(belief, it)
     }
 
     /// Returns true if no token of the grant stood on as many nodes as it takes, at any instant of the call.
@@ -108,7 +110,12 @@ mod tests {
             ppm: 200_000,
         };
         assert_eq!(renewed(5, vec![(2, What::Strikes { fault })]), None);
-        let told = vec![(3, What::Lost { grant: 1 })];
+        let resets = What::Cut {
+            host: 0,
+            node: 0,
+            lost: crate::scenario::Lost::Request,
+        };
+        let told = vec![(2, resets), (3, What::Lost { grant: 1 })];
         assert_eq!(
             lie(held_by_c1(
                 told.into_iter()
@@ -123,6 +130,58 @@ mod tests {
             (7, lost(2)),
         ];
         assert_eq!(lie(held_by_c1(gone.into())), None);
+    }
+
+    /// The deadline is 9 at first; at 5 the lock moves it to `moved`, and says that the grant is lost.
+    #[test]
+    fn a_deadline_that_is_moved_to_the_present_has_not_passed() {
+        let renewed = |moved, ended| {
+            lie(held_by_c1(vec![
+                (5, renews(2, 0, 1)),
+                (
+                    5,
+                    What::Deadline {
+                        grant: 1,
+                        deadline: Some(s(moved)),
+                    },
+                ),
+                (ended, lost(2)),
+            ]))
+        };
+        assert!(renewed(5, 5).is_some());
+        assert!(renewed(5, 7).is_some());
+        assert_eq!(renewed(6, 7), None, "it has passed since");
+        assert_eq!(renewed(9, 9), None);
+    }
+
+    /// Seed 746 of a lock with a key on each of three shards.
+    #[test]
+    fn a_grant_that_has_lost_a_part_may_be_called_lost() {
+        let renewed = |first: u64, left: &[u64]| {
+            let server = |cause, places: &[u64]| {
+                let stored = places.iter().map(|&expires| Holder {
+                    token: b"a".to_vec(),
+                    expires: Some(s(expires)),
+                    ..Holder::default()
+                });
+                What::Server {
+                    node: 0,
+                    cause,
+                    stored: stored.collect(),
+                    anonymous: 0,
+                }
+            };
+            lie(vec![
+                (0, tries(1, 0)),
+                (1, server(Client(0), &[first, 11])),
+                (2, granted(1, Some(10))),
+                (4, server(Cause::Server, left)),
+                (5, renews(2, 0, 1)),
+                (6, lost(2)),
+            ])
+        };
+        assert_eq!(renewed(4, &[11]), None);
+        assert!(renewed(11, &[11, 11]).is_some());
     }
 
     /// Seed 632 of `redlock-handed-on` under `node-amnesia`, with a lock that does not wait for slower nodes.

@@ -9,18 +9,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 impl Facts<'_> {
     /// Returns true if the servers store the token of the grant in several places, a request of the process removed it from some
-    /// of them during the call, and it had expired in the others before the call ended.
+    /// of them during the call, and it had expired in the others, or was gone by a fault, before the call ended.
     pub(super) fn removed_what_was_left(&self, belief: &Belief, it: &Operation) -> bool {
         self.0.accepts(Excuse::PartExpired)
             && self.lowered_depth(belief, it)
             && self
                 .of_grant(belief)
                 .iter()
-                .all(|span| span.gone.0 < it.ended && span.gone.1 == Cause::Server)
+                .all(|span| span.gone.0 < it.ended && !matches!(span.gone.1, Client(_)))
     }
 
-    /// Returns true if the servers stored the token of the grant in several places, and it expired in some of them while it still
-    /// stood in others: the grant may have been no longer whole.
+    /// Returns true if the servers stored the token of the grant in several places, and it expired in some of them, or was gone by a
+    /// fault, while it still stood in others: the grant may have been no longer whole.
     pub(super) fn lost_a_part(&self, belief: &Belief, it: &Operation) -> bool {
         // A replica repeats what its master does, also a release of one of several levels.
         let copies = matches!(self.0.topology, Topology::Replicated { .. });
@@ -28,8 +28,8 @@ impl Facts<'_> {
             && (self.is_part_over(belief, it)
                 || self.lost_a_part_before(belief)
                 || self.is_lessened(belief, |node, at, cause| {
-                    let expired = cause == Cause::Server && !(copies && node > 0);
-                    expired && belief.from < at && at < it.ended
+                    let removed = matches!(cause, Client(_)) || copies && node > 0;
+                    !removed && belief.from < at && at < it.ended
                 }))
     }
 
@@ -226,6 +226,11 @@ mod tests {
         // One expires, and the release removes the other.
         let rest = [both, (5, expired, &[11]), (7, own, &[])];
         assert_eq!(entries(&rest, done(2)), None);
+        assert_eq!(entries(&rest, lost(2)), None);
+        // The same, if a clock that jumps ends one of them.
+        let half = [both, (7, own, &[8]), (8, Cause::Fault, &[])];
+        assert_eq!(entries(&half, done(2)), None);
+        let rest = [both, (5, Cause::Fault, &[11]), (7, own, &[])];
         assert_eq!(entries(&rest, lost(2)), None);
         let whole = entries(&[both, (7, own, &[])], lost(2)).unwrap_or_default();
         assert!(whole.contains("own request had removed it"), "{whole}");

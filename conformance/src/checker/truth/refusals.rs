@@ -4,8 +4,8 @@ use super::Facts;
 use crate::{
     checker::{in_process, room},
     history::{
-        Belief, Call, Cause::Client, Excuse, Kind, Moment, Operation, Outcome, Refusal, TokenSpan,
-        What,
+        Belief, Call, Cause::Client, Excuse, Kind, Moment, Operation, Outcome, Refusal, Request,
+        TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -52,6 +52,9 @@ impl Facts<'_> {
         if self.quorum() > 1 {
             return self.hurried(it) || !self.free_majority(it, !beside);
         }
+        if self.0.accepts(Excuse::EarlierRequest) && self.is_executed_with_an_earlier_one(it) {
+            return true;
+        }
         let alone = heard && !beside;
         let anothers = |span: &TokenSpan<'_>| {
             let own = alone && span.owner == Some(host) && it.asked < span.from;
@@ -66,6 +69,36 @@ impl Facts<'_> {
             || self.0.queued().spans.iter().any(anothers)
             || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)
+    }
+
+    /// Returns true if the server executed a request of an earlier call of the process, which had no answer, at the same instant as a
+    /// request of this call. They may have arrived together, so the token of that call may have come and gone within one step, in
+    /// which nothing is observed. The request of a call that its caller has just dropped may leave the process behind this call's
+    /// begin, together with that of this call.
+    fn is_executed_with_an_earlier_one(&self, it: &Operation) -> bool {
+        let host = it.actor.host;
+        let is_earlier = |request: &Request| {
+            let sent = request.sent_at();
+            self.0.operations().iter().any(|other| {
+                let before = other.asked <= sent && sent < it.asked;
+                let just_dropped = other.outcome == Outcome::Cancelled
+                    && other.ended.at == it.asked.at
+                    && request.sent == it.asked.at;
+                let unanswered = matches!(other.outcome, Outcome::Unknown | Outcome::Cancelled);
+                let acquires = other.actor.host == host && other.call.acquires();
+                other.op != it.op && acquires && unanswered && (before || just_dropped)
+            })
+        };
+        self.0.requests_of(host).any(|request| {
+            let of_call = it.asked <= request.sent_at() && request.sent_at() < it.ended;
+            let mut others = self.0.requests_of(host);
+            of_call
+                && request.executed.is_some()
+                && others.any(|other| {
+                    let together = other.executed == request.executed;
+                    together && !std::ptr::eq(other, request) && is_earlier(other)
+                })
+        })
     }
 
     /// Returns true if servers counted a holder at some instant of the call that this call alone did not count. What a
@@ -253,6 +286,39 @@ mod tests {
         assert!(refused_after(12, 3));
         assert!(!refused_after(13, 3));
         assert!(!refused_after(12, 1));
+    }
+
+    /// The requests of a cancelled call and of the next one arrive together, with that which undoes the first.
+    #[test]
+    fn a_request_of_a_cancelled_call_may_refuse_the_next_one() {
+        let lies = |cancelled: bool, ended_at: u64, sent: u64, executed: u64| {
+            let ended = if cancelled {
+                What::Info {
+                    op: 1,
+                    error: "cancelled".into(),
+                }
+            } else {
+                let why = Refusal::Other;
+                What::Fail { op: 1, why }
+            };
+            let mut history = history(vec![
+                (0, waits(1, 0, 9)),
+                (ended_at, ended),
+                (3, tries(2, 0)),
+                (6, refused(2)),
+            ]);
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(executed), Some(6));
+            history.asks(0, 3, Some(5), Some(6));
+            let finding = Truth.check(&history);
+            let message = finding.witness().map(|it| it.message.clone());
+            message.is_some_and(|it| it.starts_with("at 6.000 s"))
+        };
+        assert!(!lies(true, 2, 1, 5));
+        assert!(lies(true, 2, 1, 2), "the server had executed it before");
+        assert!(lies(false, 2, 1, 5), "the earlier call had an answer");
+        assert!(!lies(true, 3, 3, 5), "it was in the hands of the client");
+        assert!(lies(true, 2, 3, 5), "it was not");
     }
 
     /// A writer stores its key, finds readers, and returns without taking its key back.

@@ -1,0 +1,136 @@
+//! Losses that a lock reports by itself, by its signal or by a deadline that it moves to the present.
+
+use super::Facts;
+use crate::{
+    checker::{Witness, seconds},
+    history::{Belief, Call, End, Moment, What},
+    vocabulary::Mode,
+};
+use std::time::Duration;
+
+/// Part of a lease before the deadline in which a lock may call a grant lost: it may be too late to extend it.
+const LATE_SHARE: u32 = 4;
+
+impl Facts<'_> {
+    /// Returns a loss that the lock reported although nothing was wrong: no fault had struck since the grant was asked for, it
+    /// stood all the time, and its deadline was not near.
+    ///
+    /// A grant that is shared may be called back for others.
+    pub(super) fn lost_for_no_reason(&self, belief: &Belief) -> Option<Witness> {
+        let told = match belief.end {
+            End::Lost => belief.to,
+            End::Deadline => self.called_over(belief)?,
+            End::Released | End::Crashed | End::Open => return None,
+        };
+        let deadline = self.latest_deadline(belief, told);
+        let deadline = deadline.unwrap_or(belief.asked.at + self.0.lease);
+        let late = told.at + self.0.lease / LATE_SHARE >= deadline;
+        let (host, from, to) = (belief.actor.host, belief.asked.at, told.at);
+        let lies = belief.mode == Mode::Exclusive
+            && !late
+            && self.0.fault_intervals().calm_everywhere(host, from, to)
+            && self.stood_throughout(belief, belief.from, told);
+        lies.then(|| Witness {
+            at: told,
+            until: None,
+            grants: vec![belief.grant],
+            message: format!(
+                "at {} the lock told {} that the lock was lost, but it stood all the time, and no fault had struck",
+                seconds(told.at),
+                belief.actor
+            ),
+        })
+    }
+
+    /// When the lock moved the deadline of a grant to the present, and so said that the grant is over.
+    pub(super) fn called_over(&self, belief: &Belief) -> Option<Moment> {
+        let present = self.0.terms.timing_tolerance();
+        let mut latest = Duration::ZERO;
+        let mut over = None;
+        for (at, deadline) in self.deadlines(belief) {
+            let is_over = deadline <= at.at + present && at.at + present < latest;
+            over = is_over.then_some(at);
+            latest = latest.max(deadline);
+        }
+        over
+    }
+
+    /// The latest deadline that the lock told before a moment.
+    fn latest_deadline(&self, belief: &Belief, before: Moment) -> Option<Duration> {
+        let told = self.deadlines(belief);
+        told.filter(|(at, _)| *at < before)
+            .map(|(_, deadline)| deadline)
+            .max()
+    }
+
+    /// The deadlines that the lock told of a grant until it ended, and when.
+    fn deadlines(&self, belief: &Belief) -> impl Iterator<Item = (Moment, Duration)> {
+        let told = self.0.iter().filter_map(|(at, what)| {
+            let deadline = if let What::Ok { op, deadline, .. } = *what {
+                let call = self.0.calls().get(&op).map(|&(.., call)| call);
+                let renews = Call::Renew {
+                    grant: belief.grant,
+                };
+                deadline.filter(|_| op == belief.grant || call == Some(renews))
+            } else if let What::Deadline { grant, deadline } = *what {
+                deadline.filter(|_| grant == belief.grant)
+            } else {
+                None
+            };
+            Some((at, deadline?))
+        });
+        told.filter(|(at, _)| at.at <= belief.to.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::*;
+    use crate::scenario::{Fault, Lost};
+
+    /// A grant until 9 of a lease of 10 s; the lock reports its loss at `at`.
+    fn reported(at: u64, how: What, more: Vec<(u64, What)>) -> Option<String> {
+        let mut entries = more;
+        entries.extend([(at, how), (9, tries(7, 1))]);
+        entries.sort_by_key(|&(at, _)| at);
+        lie(held_by_c1(entries))
+    }
+
+    #[test]
+    fn a_loss_without_a_reason_is_a_lie() {
+        let signal = || What::Lost { grant: 1 };
+        let over = |deadline| What::Deadline {
+            grant: 1,
+            deadline: Some(s(deadline)),
+        };
+        let said = "at 4.000 s the lock told c1 that the lock was lost, but it stood all the time, and no fault had struck";
+        assert_eq!(reported(4, signal(), vec![]).as_deref(), Some(said));
+        assert_eq!(reported(4, over(4), vec![]).as_deref(), Some(said));
+        assert_eq!(reported(4, over(3), vec![]).as_deref(), Some(said));
+        assert_eq!(
+            reported(4, over(8), vec![]),
+            None,
+            "a deadline may be moved"
+        );
+        assert_eq!(reported(8, signal(), vec![]), None, "too late to extend it");
+        assert!(reported(6, signal(), vec![]).is_some());
+    }
+
+    #[test]
+    fn a_fault_or_a_grant_that_is_gone_explains_a_loss() {
+        let signal = || What::Lost { grant: 1 };
+        let gone = vec![(3, empties(0, Cause::Fault))];
+        assert_eq!(reported(4, signal(), gone), None);
+        let cut = |host| What::Cut {
+            host,
+            node: 0,
+            lost: Lost::Reply,
+        };
+        assert_eq!(reported(4, signal(), vec![(3, cut(0))]), None);
+        let others = vec![(3, cut(1))];
+        assert!(reported(4, signal(), others).is_some(), "another client's");
+        let fault = Fault::NodePause { node: 0 };
+        let paused = vec![(2, What::Strikes { fault }), (3, What::Heals { fault })];
+        assert_eq!(reported(4, signal(), paused), None);
+    }
+}
