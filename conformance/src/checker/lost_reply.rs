@@ -344,7 +344,14 @@ fn delayed(
     let by = asks_again(history, ghost, retry, from) + trips(history);
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
-    let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at);
+    // Of a lock with several keys, another client may have one of them.
+    let alone = retry.call.mode().is_some_and(|mode| mode.is_exclusive());
+    let anothers = |at: Moment| {
+        let mut spans = history.tokens().spans.iter();
+        let another = |it: &TokenSpan<'_>| it.owner != ghost.owner && it.node == ghost.node;
+        alone && spans.any(|it| another(it) && it.stood_within(from, at))
+    };
+    let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at) && !anothers(at);
     let waits = ghost.from.at <= from.at
         && stands(Moment::at(by))
         && by < retry.ended.at
@@ -391,7 +398,10 @@ fn keeps_out(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment, at: Mom
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::hand_made::*;
+    use crate::{
+        checker::hand_made::*,
+        history::{Cause, Holder},
+    };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         let mut history = history(entries);
@@ -626,6 +636,38 @@ mod tests {
         };
         assert!(granted_at(9));
         assert!(!granted_at(10));
+    }
+
+    /// Seed 4757 of a lock with a key on each of three shards: another client has one key until some time.
+    #[test]
+    fn a_key_that_another_client_has_is_no_ghost() {
+        let kept_until = |until| {
+            let server = |host, tokens: &[&str]| What::Server {
+                node: 0,
+                cause: Cause::Client(host),
+                stored: tokens
+                    .iter()
+                    .map(|token| Holder {
+                        token: token.as_bytes().to_vec(),
+                        expires: Some(s(90)),
+                        ..Holder::default()
+                    })
+                    .collect(),
+                anonymous: 0,
+            };
+            let mut entries = vec![
+                (0, server(1, &["b"])),
+                (1, waits(1, 0, 30)),
+                (2, server(0, &["b", "a"])),
+                (3, cut()),
+                (until, server(1, &["a"])),
+                (20, granted(1, Some(29))),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            passes(entries)
+        };
+        assert!(kept_until(10));
+        assert!(!kept_until(2), "it is gone before the reply is lost");
     }
 
     #[test]

@@ -185,7 +185,8 @@ impl Facts<'_> {
                         == Call::Renew {
                             grant: belief.grant,
                         };
-                    other.actor.host == host && under_way && !extends
+                    let asks = other.call.longest_wait().is_some() && !extends;
+                    other.actor.host == host && under_way && asks
                 })
         };
         let failed = self.0.requests_of(host).filter_map(|it| {
@@ -718,8 +719,17 @@ mod tests {
         assert!(!lost_after(3));
     }
 
-    /// It is lost at 28, extended at 2 by 30. One request, sent at 12, fails.
+    /// It is lost at `at`, granted at 2 for 30. One request, sent at 12, fails.
     fn lost_after_one_failure(at: u64, more: Vec<(u64, What)>, error: Option<&str>) -> bool {
+        lost_after_a_failure_of(12, at, more, error)
+    }
+
+    fn lost_after_a_failure_of(
+        sent: u64,
+        at: u64,
+        more: Vec<(u64, What)>,
+        error: Option<&str>,
+    ) -> bool {
         let mut entries = vec![
             (1, tries(1, 0)),
             (2, stores(0, "a", Some(32))),
@@ -732,9 +742,29 @@ mod tests {
         history.lease = s(30);
         history.terms.renews = true;
         history.dials(0, 0, 0, None);
-        history.asks(0, 12, Some(12), error.map(|_| 12));
+        history.asks(0, sent, Some(sent), error.map(|_| sent));
         history.requests[0].error = error.map(str::to_owned);
         Renewal.check(&history).witness().is_some()
+    }
+
+    /// The server is silent from 20 on, so the holder may lose the lock, unless a request to extend it failed well before.
+    #[test]
+    fn a_failed_request_for_something_else_was_no_attempt_to_extend() {
+        let failed = |sent, beside: Vec<(u64, What)>| {
+            let fault = Fault::NodePause { node: 0 };
+            let silent = [(20, What::Strikes { fault }), (60, What::Heals { fault })];
+            let more = beside.into_iter().chain(silent).collect();
+            lost_after_a_failure_of(sent, 31, more, Some("NOSCRIPT"))
+        };
+        assert!(failed(3, vec![]));
+        assert!(!failed(1, vec![]), "it was sent for the acquisition");
+        let asks = |host, until| {
+            let call = (2, tries_by(5, Actor { host, task: 1 }));
+            vec![call, (until, refused(5))]
+        };
+        assert!(!failed(3, asks(0, 4)), "another task asks for the lock");
+        assert!(failed(3, asks(0, 2)), "it does not ask any more");
+        assert!(failed(3, asks(1, 4)), "another process asks");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::*;
+    use super::{super::tests::*, *};
     use crate::scenario::{Fault, Lost};
 
     /// A grant until 9 of a lease of 10 s; the lock reports its loss at `at`.
@@ -114,6 +114,25 @@ mod tests {
         );
         assert_eq!(reported(8, signal(), vec![]), None, "too late to extend it");
         assert!(reported(6, signal(), vec![]).is_some());
+    }
+
+    #[test]
+    fn a_grant_that_is_shared_may_be_called_back() {
+        let told = |mode| {
+            let asks = What::Invoke {
+                op: 1,
+                actor: Actor::on(0),
+                call: Call::Try { mode },
+            };
+            lie(vec![
+                (0, asks),
+                (0, stores(0, "a", Some(10))),
+                (1, granted(1, Some(9))),
+                (4, What::Lost { grant: 1 }),
+            ])
+        };
+        assert_eq!(told(Mode::Shared), None);
+        assert!(told(Mode::Exclusive).is_some());
     }
 
     #[test]
