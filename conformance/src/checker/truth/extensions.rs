@@ -25,13 +25,16 @@ impl Facts<'_> {
 
     /// Returns true if a client asked the servers for an extension, and the grant stood all the time.
     fn had_not_lost(&self, belief: &Belief, it: &Operation) -> bool {
+        let host = it.actor.host;
         // A client that already knows of the loss, or that sees its deadline pass, asks no server.
         let told = belief.end == End::Lost && belief.to < it.asked;
         let passed = belief.end == End::Deadline && belief.to <= it.ended;
-        // A deadline that the lock moves to the present does not pass: the lock says that the grant is over.
-        let asked = !told && (!passed || self.called_over(belief).is_some());
+        // A deadline that the lock moves to the present does not pass: the lock says that the grant is over. After a request that
+        // failed it may do so.
+        let over = || self.called_over(belief).is_some() && self.0.is_heard(host, None, it);
+        let asked = !told && (!passed || over());
         // By a clock of its own that was bent it may have passed.
-        let (bent, host) = ([FaultEffect::ClientClock], it.actor.host);
+        let bent = [FaultEffect::ClientClock];
         let (from, to) = (belief.asked.at, it.ended.at);
         let asked = asked && !self.0.fault_intervals().any(&bent, host, from, to);
         // Of several nodes, one that granted it later than the others cannot vouch for the time before.
@@ -135,23 +138,30 @@ mod tests {
     /// The deadline is 9 at first; at 5 the lock moves it to `moved`, and says that the grant is lost.
     #[test]
     fn a_deadline_that_is_moved_to_the_present_has_not_passed() {
-        let renewed = |moved, ended| {
-            lie(held_by_c1(vec![
-                (5, renews(2, 0, 1)),
-                (
-                    5,
-                    What::Deadline {
-                        grant: 1,
-                        deadline: Some(s(moved)),
-                    },
-                ),
-                (ended, lost(2)),
-            ]))
+        let renewed_after = |more: Vec<(u64, What)>, moved, ended| {
+            let moves = What::Deadline {
+                grant: 1,
+                deadline: Some(s(moved)),
+            };
+            let renewal = [(5, renews(2, 0, 1)), (5, moves), (ended, lost(2))];
+            lie(held_by_c1(more.into_iter().chain(renewal).collect()))
         };
+        let renewed = |moved, ended| renewed_after(vec![], moved, ended);
         assert!(renewed(5, 5).is_some());
         assert!(renewed(5, 7).is_some());
         assert_eq!(renewed(6, 7), None, "it has passed since");
         assert_eq!(renewed(9, 9), None);
+        let cut = |host| What::Cut {
+            host,
+            node: 0,
+            lost: crate::scenario::Lost::Request,
+        };
+        assert_eq!(
+            renewed_after(vec![(5, cut(0))], 5, 5),
+            None,
+            "it was not answered"
+        );
+        assert!(renewed_after(vec![(5, cut(1))], 5, 5).is_some());
     }
 
     /// Seed 746 of a lock with a key on each of three shards.

@@ -12,8 +12,8 @@ use std::time::Duration;
 const LATE_SHARE: u32 = 4;
 
 impl Facts<'_> {
-    /// Returns a loss that the lock reported although nothing was wrong: no fault had struck since the grant was asked for, it
-    /// stood all the time, and its deadline was not near.
+    /// Returns a loss that the lock reported although nothing was wrong: no fault had struck its process or a server in the whole run,
+    /// the grant stood all the time, and its deadline was not near.
     ///
     /// A grant that is shared may be called back for others.
     pub(super) fn lost_for_no_reason(&self, belief: &Belief) -> Option<Witness> {
@@ -25,17 +25,26 @@ impl Facts<'_> {
         let deadline = self.latest_deadline(belief, told);
         let deadline = deadline.unwrap_or(belief.asked.at + self.0.lease);
         let late = told.at + self.0.lease / LATE_SHARE >= deadline;
-        let (host, from, to) = (belief.actor.host, belief.asked.at, told.at);
+        let host = belief.actor.host;
+        // A server that restarted, a lost script or a broken connection may be reason enough for a careful lock.
+        let mut so_far = self.0.iter().take_while(|&(at, _)| at < told);
+        let struck = so_far.any(|(_, what)| {
+            if let What::Strikes { fault } = what {
+                fault.host().is_none_or(|it| it == host)
+            } else {
+                matches!(*what, What::Cut { host: it, .. } if it == host)
+            }
+        });
         let lies = belief.mode == Mode::Exclusive
             && !late
-            && self.0.fault_intervals().calm_everywhere(host, from, to)
+            && !struck
             && self.stood_throughout(belief, belief.from, told);
         lies.then(|| Witness {
             at: told,
             until: None,
             grants: vec![belief.grant],
             message: format!(
-                "at {} the lock told {} that the lock was lost, but it stood all the time, and no fault had struck",
+                "at {} the lock told {} that the lock was lost, but it stood all the time, and no fault had struck the client or a server",
                 seconds(told.at),
                 belief.actor
             ),
@@ -103,7 +112,8 @@ mod tests {
             grant: 1,
             deadline: Some(s(deadline)),
         };
-        let said = "at 4.000 s the lock told c1 that the lock was lost, but it stood all the time, and no fault had struck";
+        let said = "at 4.000 s the lock told c1 that the lock was lost, but it stood all the time, and no fault had struck the client \
+                    or a server";
         assert_eq!(reported(4, signal(), vec![]).as_deref(), Some(said));
         assert_eq!(reported(4, over(4), vec![]).as_deref(), Some(said));
         assert_eq!(reported(4, over(3), vec![]).as_deref(), Some(said));
@@ -151,5 +161,9 @@ mod tests {
         let fault = Fault::NodePause { node: 0 };
         let paused = vec![(2, What::Strikes { fault }), (3, What::Heals { fault })];
         assert_eq!(reported(4, signal(), paused), None);
+        let keeps = true;
+        let fault = Fault::NodeCrash { node: 0, keeps };
+        let back = vec![(2, What::Strikes { fault }), (2, What::Heals { fault })];
+        assert_eq!(reported(4, signal(), back), None, "it was back at once");
     }
 }
