@@ -13,7 +13,7 @@
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
 //!
 //! A client cannot tell a lost reply from a lost request. So no broken connection ends a call that waits by itself, whichever of the
-//! two was lost: the call asks again. On several nodes nothing is said about that.
+//! two was lost: the call asks again. The checker demands this of a lock on one server.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -345,11 +345,11 @@ fn delayed(
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
     // Of a lock with several keys, another client may have one of them.
-    let alone = retry.call.mode().is_some_and(|mode| mode.is_exclusive());
+    let excludes = retry.call.mode().is_some_and(|mode| mode.is_exclusive());
     let anothers = |at: Moment| {
         let mut spans = history.tokens().spans.iter();
         let another = |it: &TokenSpan<'_>| it.owner != ghost.owner && it.node == ghost.node;
-        alone && spans.any(|it| another(it) && it.stood_within(from, at))
+        excludes && spans.any(|it| another(it) && it.stood_within(from, at))
     };
     let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at) && !anothers(at);
     let waits = ghost.from.at <= from.at

@@ -3,7 +3,7 @@
 //! * A grant is returned only before its own deadline.
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
-//! * A loss is reported by itself only if there was a fault, or the grant did not stand all the time.
+//! * A lock reports a loss unasked only after a fault, near the deadline, or if the grant did not stand all the time.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before. If the servers store it in several
 //!   places, and it expired in some of them before the call removed it from the others, both are true.
 //! * "Contended" only if another grant stood that leaves no room for this one (of readers a writer's, or one of the same
@@ -221,6 +221,21 @@ mod tests {
             (1, granted(1, Some(9))),
         ];
         held.into_iter().chain(more).collect()
+    }
+
+    /// The server stores the grant of c1 in several places, until these times.
+    pub(super) fn places(cause: Cause, until: &[u64]) -> What {
+        let stored = until.iter().map(|&expires| Holder {
+            token: b"a".to_vec(),
+            expires: Some(s(expires)),
+            ..Holder::default()
+        });
+        What::Server {
+            node: 0,
+            cause,
+            stored: stored.collect(),
+            anonymous: 0,
+        }
     }
 
     pub(super) fn lost(op: OpId) -> What {

@@ -17,6 +17,8 @@ struct Recorded {
     shown: History,
     times: u32,
     plays: AtomicU32,
+    /// True if its runs are cut off because its tasks wake each other for ever.
+    endless: bool,
 }
 
 impl DynSubject for Recorded {
@@ -70,7 +72,7 @@ impl DynSubject for Recorded {
             history,
             steps: 1,
             last_draw: 0,
-            endless: false,
+            endless: self.endless,
             stray_tasks: 0,
             open_error: None,
             beside: Vec::new(),
@@ -86,6 +88,7 @@ fn recorded(entries: &[(u64, What)], times: u32) -> Recorded {
         shown,
         times,
         plays: AtomicU32::new(0),
+        endless: false,
     }
 }
 
@@ -125,6 +128,22 @@ fn accused_in_real_time(subject: &Recorded) -> (Vec<Property>, u64) {
         broken(subject.promises(), &scenario, &judged),
         played.spoiled,
     )
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_judged_by_p0_alone() {
+    let broken_in = |endless| {
+        let subject = Recorded {
+            endless,
+            ..recorded(&two_holders(), 1)
+        };
+        let scenario = without_events();
+        let judged = judge(&subject, &Double, &scenario).unwrap();
+        broken(subject.promises(), &scenario, &judged)
+    };
+    assert_eq!(broken_in(true), [Property::NoPanics]);
+    let broken = broken_in(false);
+    assert!(broken.contains(&Property::Exclusion), "{broken:?}");
 }
 
 #[test]

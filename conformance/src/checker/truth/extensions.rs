@@ -29,8 +29,8 @@ impl Facts<'_> {
         // A client that already knows of the loss, or that sees its deadline pass, asks no server.
         let told = belief.end == End::Lost && belief.to < it.asked;
         let passed = belief.end == End::Deadline && belief.to <= it.ended;
-        // A deadline that the lock moves to the present does not pass: the lock says that the grant is over. After a request that
-        // failed it may do so.
+        // By a deadline that it moves to the present the lock only says that the grant is over. It may say so after a request that
+        // failed.
         let over = || self.called_over(belief).is_some() && self.0.is_heard(host, None, it);
         let asked = !told && (!passed || over());
         // By a clock of its own that was bent it may have passed.
@@ -113,12 +113,12 @@ mod tests {
             ppm: 200_000,
         };
         assert_eq!(renewed(5, vec![(2, What::Strikes { fault })]), None);
-        let resets = What::Cut {
+        let cut = What::Cut {
             host: 0,
             node: 0,
             lost: crate::scenario::Lost::Request,
         };
-        let told = vec![(2, resets), (3, What::Lost { grant: 1 })];
+        let told = vec![(2, cut), (3, What::Lost { grant: 1 })];
         assert_eq!(
             lie(held_by_c1(
                 told.into_iter()
@@ -168,24 +168,11 @@ mod tests {
     #[test]
     fn a_grant_that_has_lost_a_part_may_be_called_lost() {
         let renewed = |first: u64, left: &[u64]| {
-            let server = |cause, places: &[u64]| {
-                let stored = places.iter().map(|&expires| Holder {
-                    token: b"a".to_vec(),
-                    expires: Some(s(expires)),
-                    ..Holder::default()
-                });
-                What::Server {
-                    node: 0,
-                    cause,
-                    stored: stored.collect(),
-                    anonymous: 0,
-                }
-            };
             lie(vec![
                 (0, tries(1, 0)),
-                (1, server(Client(0), &[first, 11])),
+                (1, places(Client(0), &[first, 11])),
                 (2, granted(1, Some(10))),
-                (4, server(Cause::Server, left)),
+                (4, places(Cause::Server, left)),
                 (5, renews(2, 0, 1)),
                 (6, lost(2)),
             ])

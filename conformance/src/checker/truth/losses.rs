@@ -1,4 +1,4 @@
-//! Losses that a lock reports by itself, by its signal or by a deadline that it moves to the present.
+//! Losses that a lock reports unasked: by its signal, or by a deadline that it moves to the present.
 
 use super::Facts;
 use crate::{

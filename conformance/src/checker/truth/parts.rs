@@ -200,21 +200,8 @@ mod tests {
         let entries = |steps: &[(u64, Cause, &[u64])], told: What| {
             let mut entries = vec![(0, tries(1, 0)), (2, granted(1, Some(10)))];
             entries.extend([(6, releases(2, 0, 1)), (9, told)]);
-            entries.extend(steps.iter().map(|&(at, cause, places)| {
-                let stored = places.iter().map(|&expires| Holder {
-                    token: b"a".to_vec(),
-                    expires: Some(s(expires)),
-                    ..Holder::default()
-                });
-                let stored = stored.collect();
-                let server = What::Server {
-                    node: 0,
-                    cause,
-                    stored,
-                    anonymous: 0,
-                };
-                (at, server)
-            }));
+            let steps = steps.iter();
+            entries.extend(steps.map(|&(at, cause, until)| (at, places(cause, until))));
             entries.sort_by_key(|&(at, _)| at);
             lie(entries)
         };
@@ -245,24 +232,11 @@ mod tests {
     #[test]
     fn a_place_may_expire_before_the_others_are_stored() {
         let lie = |ends: u64, others: &[u64]| {
-            let stored = |places: &[u64]| What::Server {
-                node: 0,
-                cause: Client(0),
-                stored: places
-                    .iter()
-                    .map(|&ends| Holder {
-                        token: "a".into(),
-                        expires: Some(s(ends)),
-                        ..Holder::default()
-                    })
-                    .collect(),
-                anonymous: 0,
-            };
             lie(vec![
                 (0, tries(1, 0)),
-                (1, stored(&[ends])),
+                (1, places(Client(0), &[ends])),
                 (5, empties(0, Cause::Server)),
-                (7, stored(others)),
+                (7, places(Client(0), others)),
                 (7, granted(1, Some(17))),
                 (9, releases(2, 0, 1)),
                 (9, frees(0)),
