@@ -242,7 +242,9 @@ impl Excuse {
             Self::SlowClock => {
                 "the clock of a waiter runs slower than the lock tolerates: its place becomes stale, and its next place counts"
             }
-            Self::HeadStopped => "a process that waits in front of the waiter does not run",
+            Self::HeadStopped => {
+                "a process that waits in front of the waiter does not run, or its requests reach the server and it hears no replies"
+            }
             Self::RenewalsFailed => {
                 "requests to extend the grant failed until there was no time for another one"
             }

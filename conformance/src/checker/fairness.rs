@@ -3,17 +3,21 @@
 //!
 //! The checker judges queue order only for locks that promise it, by the queue that the server was seen to store. A
 //! waiter loses its turn if it gave up, or if its messages did not get through all the time since it got its place.
-//! Calls that can both be granted are not judged against each other: readers, and calls whose permits suffice for both.
+//! Calls that can both be granted are not judged against each other: readers, and calls for which the free permits suffice.
 //!
 //! Without faults, a waiter has a place after some round trips, whatever the queue shows. A client that calls only then
 //! must be granted the lock later. If a fault that struck the waiter ended shortly before its call, the waiter may pause
 //! before it asks.
 
-use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{
-    Call, Excuse, Kind, Mode, Moment, Operation, Outcome, Reading, Request, TokenSpan, What,
+use super::{
+    Checker, Finding, Property, Witness,
+    room::{permits_of, stored_permits},
+    seconds,
 };
-use crate::scenario::Fault;
+use crate::history::{
+    Call, Excuse, Kind, Moment, Operation, Outcome, Reading, Request, TokenSpan, What,
+};
+use crate::scenario::{Fault, Topology};
 use std::time::Duration;
 
 /// Round trips until a waiter has a place: to connect, to send a script that the server does not know yet, and to ask.
@@ -58,8 +62,8 @@ impl Checker for Fairness {
                 // Grants must be in order, but their replies may overtake each other.
                 let known = winner.it.ended.at + history.terms.round_trips(1);
                 let (host, since) = (first.it.actor.host, first.it.asked.at);
-                exclude_each_other(history, first.it, winner.it)
-                    && known < first.it.ended.at
+                known < first.it.ended.at
+                    && excludes(history, winner.it, first.it)
                     && fault_intervals.heard(host, since, known)
             })?;
             Some((first, winner))
@@ -84,14 +88,33 @@ impl Checker for Fairness {
     }
 }
 
-/// True if two calls cannot both be granted: one of them is exclusive, or they want more permits than there are.
-fn exclude_each_other(history: &Reading<'_>, one: &Operation, other: &Operation) -> bool {
-    let permits = |it: &Operation| it.call.mode().map_or(0, Mode::permits);
-    let too_many = match history.kind {
-        Kind::Semaphore(count) => permits(one).saturating_add(permits(other)) > count,
-        Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => false,
+/// True if a call that was granted kept another one out: one of them is exclusive, or they want more permits than there are, or than the
+/// server had left when it stored the winner, while the other one alone could have been granted.
+fn excludes(history: &Reading<'_>, winner: &Operation, other: &Operation) -> bool {
+    let Kind::Semaphore(count) = history.kind else {
+        return is_exclusive(winner) || is_exclusive(other);
     };
-    too_many || is_exclusive(one) || is_exclusive(other)
+    let (alone, both) = (
+        permits_of(other),
+        permits_of(other).saturating_add(permits_of(winner)),
+    );
+    if both > count {
+        return true;
+    }
+    let beliefs = history.beliefs().iter();
+    let mut grants = beliefs.filter(|belief| belief.grant == winner.op);
+    let is_alone = matches!(history.topology, Topology::Nodes(0 | 1));
+    grants.any(|belief| {
+        let mut stored = (history.tokens()).surely_of_grant(belief, history.operations());
+        let Some(own) = stored.next().filter(|_| is_alone) else {
+            return false;
+        };
+        let others = stored_permits(history).into_iter();
+        let others = others.filter(|(span, _)| span.token != own.token && span.stood(own.from));
+        let taken = others.map(|(_, count)| count).fold(0, u32::saturating_add);
+        let fits = |wanted: u32| taken.saturating_add(wanted) <= count;
+        fits(alone) && !fits(both)
+    })
 }
 
 fn is_exclusive(it: &Operation) -> bool {
@@ -115,7 +138,7 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
             let known = it.ended.at.saturating_add(history.terms.round_trips(1));
             let makes_way = match history.terms.prefers_writers {
                 true => !is_exclusive(it) && is_in_front(history, first, known),
-                false if is_semaphore => exclude_each_other(history, first, it),
+                false if is_semaphore => known < first.ended.at && excludes(history, it, first),
                 false => is_exclusive(it),
             };
             won && makes_way
@@ -227,7 +250,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, What},
+        history::{Cause, Holder, Mode, What},
         scenario::Lost,
     };
 
@@ -301,6 +324,52 @@ mod tests {
             assert!(overtakes(2, 3, queued));
             assert!(!overtakes(1, 2, queued), "both can be granted");
         }
+    }
+
+    /// A semaphore of two permits: `taken` of them are stored when a client that came second is granted one at 21.
+    #[test]
+    fn the_only_free_permit_goes_to_the_first_waiter() {
+        let overtakes = |taken: &[&str], first| {
+            let wants = |op, host, permits| What::Invoke {
+                op,
+                actor: crate::history::Actor::on(host),
+                call: Call::Acquire {
+                    mode: Mode::Permits(permits),
+                    wait: s(60),
+                },
+            };
+            let server = |host, tokens: Vec<&str>| What::Server {
+                node: 0,
+                cause: Cause::Client(host),
+                stored: tokens
+                    .into_iter()
+                    .map(|token| Holder {
+                        token: token.as_bytes().to_vec(),
+                        expires: Some(s(90)),
+                        mode: Some(Mode::Permits(1)),
+                        ..Holder::default()
+                    })
+                    .collect(),
+                anonymous: 0,
+            };
+            let mut history = history(vec![
+                (0, server(3, vec!["c", "d"])),
+                (1, wants(1, 0, first)),
+                (2, queue(0, &["a"])),
+                (3, wants(2, 1, 1)),
+                (4, queue(1, &["a", "b"])),
+                (20, server(3, taken.to_vec())),
+                (21, server(1, [taken, &["b"]].concat())),
+                (21, granted(2, Some(30))),
+                (50, granted(1, Some(60))),
+            ]);
+            (history.terms.fair, history.terms.latency) = (true, s(1));
+            history.kind = Kind::Semaphore(2);
+            Fairness.check(&history).witness().is_some()
+        };
+        assert!(overtakes(&["c"], 1));
+        assert!(!overtakes(&[], 1), "there is a permit for each");
+        assert!(overtakes(&[], 2), "together they want too many");
     }
 
     #[test]

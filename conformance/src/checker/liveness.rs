@@ -375,8 +375,11 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
         let opened = || theirs().filter(|session| session.node == node);
         let most = opened().map(|session| open(node, session.opened)).max();
         // What the process opened at the instant of the call, it lacked before.
-        let new = opened().filter(|session| session.opened == it.asked.at);
-        let had = open(node, it.asked.at) - new.count();
+        let before = opened().filter(|session| {
+            let at = it.asked.at;
+            session.opened < at && session.closed.is_none_or(|closed| at < closed)
+        });
+        let had = before.count();
         history.accepts(Excuse::SeveralConnections)
             && most.is_some_and(|most| (1..most).contains(&had))
     };

@@ -13,7 +13,7 @@
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
 //!
 //! A client cannot tell a lost reply from a lost request. So no broken connection ends a call that waits by itself, whichever of the
-//! two was lost: the call asks again. The checker demands this of a lock on one server.
+//! two was lost: the call asks again. The checker demands this of a lock or a latch on one server.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -174,22 +174,23 @@ fn gives_up(
     );
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let well = || fault_intervals.calm(asker.actor.host, after_the_cut, asker.ended.at);
-    must_ask_again(history)
+    must_ask_again(history, asker)
         && error
         && time_to_ask_again(history, asker, cut.at).is_some()
         && well()
 }
 
-/// True if no call of the lock may end because a connection broke once.
-fn must_ask_again(history: &History) -> bool {
+/// True if a call may not end because a connection broke once. A latch always waits by itself.
+fn must_ask_again(history: &History, call: &Operation) -> bool {
     let alone = matches!(history.topology, Topology::Nodes(0 | 1));
-    history.terms.answers && history.terms.waits && alone
+    let waits = history.terms.waits || matches!(call.call, Call::Await { .. });
+    history.terms.answers && waits && alone
 }
 
 /// The end of a call's wait, if a client whose connection broke at `cut` asks again before that. It may pause before, for as
 /// long as the lock says.
 fn time_to_ask_again(history: &Reading<'_>, call: &Operation, cut: Duration) -> Option<Duration> {
-    let Call::Acquire { wait, .. } = call.call else {
+    let (Call::Acquire { wait, .. } | Call::Await { wait }) = call.call else {
         return None;
     };
     let until = call.asked.at + wait;
@@ -204,9 +205,6 @@ fn time_to_ask_again(history: &Reading<'_>, call: &Operation, cut: Duration) -> 
 
 /// A call that ended without the lock, earlier than its last poll, after its only trouble: one broken connection.
 fn given_up_early(history: &Reading<'_>, fault_intervals: &FaultIntervals) -> Option<Witness> {
-    if !must_ask_again(history) {
-        return None;
-    }
     let spare = history.longest_poll() + trips(history) + history.terms.timing_tolerance();
     let cuts = history.iter().filter_map(|(at, what)| {
         let What::Cut { host, node, .. } = *what else {
@@ -216,8 +214,10 @@ fn given_up_early(history: &Reading<'_>, fault_intervals: &FaultIntervals) -> Op
     });
     let mut ended = cuts.flat_map(|(cut, host, node)| {
         let calls = history.operations().iter();
-        let calls =
-            calls.filter(move |it| it.actor.host == host && it.asked < cut && cut < it.ended);
+        let calls = calls.filter(move |it| {
+            let struck = it.actor.host == host && it.asked < cut && cut < it.ended;
+            struck && must_ask_again(history, it)
+        });
         calls.filter_map(move |it| Some((cut, node, it, time_to_ask_again(history, it, cut.at)?)))
     });
     let instant = Duration::from_nanos(1);
@@ -400,7 +400,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, Holder},
+        history::{Actor, Cause, Holder, Kind},
     };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
@@ -580,6 +580,32 @@ mod tests {
         assert!(ends(error(), 4, vec![cut(5)], same), "it had ended before");
     }
 
+    /// A client waits at a latch, and its connection breaks at 5; the call ends at 7 or later, of a wait until 31.
+    #[test]
+    fn no_broken_connection_ends_the_wait_at_a_latch() {
+        let ends = |with, at, answers| {
+            let awaits = What::Invoke {
+                op: 1,
+                actor: Actor::on(0),
+                call: Call::Await { wait: s(30) },
+            };
+            let lost = What::Cut {
+                host: 0,
+                node: 0,
+                lost: Lost::Request,
+            };
+            let mut history = history(vec![(1, awaits), (5, lost), (at, with)]);
+            history.kind = Kind::Latch(2);
+            (history.terms.latency, history.terms.poll) = (s(1), Some(s(2)));
+            history.terms.answers = answers;
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(!ends(unknown(1), 7, true));
+        assert!(ends(unknown(1), 7, false), "it promises no answer");
+        assert!(ends(unknown(1), 30, true), "no time to ask again is left");
+        assert!(ends(done(1), 7, true));
+    }
+
     #[test]
     fn a_call_whose_wait_ends_before_it_could_ask_again_may_end_in_an_error() {
         let passes = |wait, retry| {
@@ -746,7 +772,7 @@ mod tests {
         let call = Call::Try {
             mode: crate::history::Mode::Exclusive,
         };
-        let actor = crate::history::Actor { host: 0, task: 1 };
+        let actor = Actor { host: 0, task: 1 };
         assert!(passes(vec![
             (1, waits(1, 0, 30)),
             (1, What::Invoke { op: 2, actor, call }),
@@ -782,7 +808,7 @@ mod tests {
         let call = Call::Try {
             mode: crate::history::Mode::Exclusive,
         };
-        let actor = crate::history::Actor { host: 0, task: 1 };
+        let actor = Actor { host: 0, task: 1 };
         let tries = || What::Invoke { op: 2, actor, call };
         assert!(!passes(vec![]), "the call itself has asked");
         assert!(passes(vec![(4, tries()), (6, refused(2))]));

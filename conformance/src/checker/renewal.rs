@@ -286,10 +286,11 @@ impl Facts<'_> {
         let wrong = !too_late && self.could_be_kept(belief, since);
         wrong.then(|| {
             let at = seconds(belief.to.at);
-            let what = format!(
-                "{} lost the lock at {at} although nothing was wrong",
-                belief.actor
-            );
+            let why = match self.0.topology {
+                Topology::Nodes(2..) => "it could reach a majority of the nodes all the time",
+                Topology::Nodes(_) | Topology::Replicated { .. } => "nothing was wrong",
+            };
+            let what = format!("{} lost the lock at {at} although {why}", belief.actor);
             (belief.to, what)
         })
     }

@@ -109,6 +109,24 @@ fn permits(history: &Reading<'_>, token: &[u8], stored: &[Holder]) -> u32 {
     most.map_or(u32::MAX, |most| most.max(several))
 }
 
+/// Returns the stored tokens, each with the most permits that it can stand for.
+pub(super) fn stored_permits<'a>(history: &'a Reading<'_>) -> Vec<(&'a TokenSpan<'a>, u32)> {
+    let mut most: BTreeMap<&[u8], u32> = BTreeMap::new();
+    for (_, what) in history.iter() {
+        let What::Server { stored, .. } = what else {
+            continue;
+        };
+        for holder in stored {
+            let count = permits(history, &holder.token, stored);
+            let known = most.entry(&holder.token).or_default();
+            *known = count.max(*known);
+        }
+    }
+    let spans = history.tokens().spans.iter();
+    let of = |span: &TokenSpan<'_>| most.get(span.token).copied().unwrap_or(u32::MAX);
+    spans.map(|span| (span, of(span))).collect()
+}
+
 /// Returns the modes of all calls that can have stored a token; `None` if no call is known.
 fn modes(history: &Reading<'_>, token: &[u8]) -> Option<Vec<Mode>> {
     let spans = history

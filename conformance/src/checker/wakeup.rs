@@ -1,6 +1,9 @@
 //! P10, no lost wake-up: a lock that is free at the server does not stay free for longer than the lock promised while a
 //! live, reachable client waits for it.
 //!
+//! A semaphore is free for a waiter if the stored holders leave enough permits for it and for all other calls that ask meanwhile. A lock
+//! that a release hands to a waiter is free for this waiter alone.
+//!
 //! If a fault that struck the waiter ended shortly before its call, the waiter may pause before its first request.
 //! If a fault struck the waiter during its wait, its wake-up may be lost. Then the remaining TTL of the former holder
 //! is its bound. Time counts from when all faults are over and a request that a fault struck has timed out. If waiters
@@ -11,9 +14,11 @@
 //! checker judges this for one node only, since of several nodes a majority must be free. If a release leaves the lock taken, for a
 //! while or by other holders, the lock need not tell waiters when this ends.
 
-use super::{Checker, Finding, Property, Witness, in_process, seconds};
+use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::{
-    history::{Call, Cause, Excuse, FaultIntervals, Moment, Operation, Reading, TokenSpan, Tokens},
+    history::{
+        Call, Cause, Excuse, FaultIntervals, Kind, Moment, Operation, Reading, TokenSpan, Tokens,
+    },
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -32,7 +37,9 @@ const SPREAD: Duration = Duration::from_millis(10);
 /// Judges P10.
 pub struct WakeUp;
 
-/// Span in which no server stores a holder.
+/// Span in which a waiter can have the lock: no server stores a holder, or the holders leave it enough permits, or the lock is
+/// handed to it.
+#[derive(Clone, Copy)]
 struct Free {
     from: Duration,
     to: Duration,
@@ -62,7 +69,9 @@ impl Checker for WakeUp {
         let (free, fault_intervals) = (free(history.tokens()), history.fault_intervals());
         let operations = history.operations();
         let untold = operations.iter().find_map(|waiter| {
-            let span = untold(history, fault_intervals, operations, waiter, &free)?;
+            let given = given(history, waiter);
+            let free = free.iter().chain(&given);
+            let span = untold(history, fault_intervals, operations, waiter, free)?;
             Some((waiter, span, when_told(history)))
         });
         let slept = || {
@@ -70,7 +79,9 @@ impl Checker for WakeUp {
             let bound = wake + history.terms.skip + history.terms.round_trips(2);
             operations.iter().find_map(|waiter| {
                 let (from, to) = waiting(history, waiter)?;
-                let spans = free.iter().filter(|free| free.from < to && from < free.to);
+                let own = [given(history, waiter), with_room(history, waiter)].concat();
+                let spans = free.iter().chain(&own);
+                let spans = spans.filter(|free| free.from < to && from < free.to);
                 let mut spans = spans.filter_map(|free| {
                     let to = free.to.min(to);
                     let from = woken_by(history, fault_intervals, waiter, free, to).max(from);
@@ -124,15 +135,14 @@ fn when_told(history: &Reading<'_>) -> Duration {
 }
 
 /// Returns a span in which a lock was free although its waiter should have known it.
-fn untold(
+fn untold<'a>(
     history: &Reading<'_>,
     fault_intervals: &FaultIntervals,
     operations: &[Operation],
     waiter: &Operation,
-    free: &[Free],
+    free: impl Iterator<Item = &'a Free>,
 ) -> Option<(Duration, Duration)> {
-    let alone = matches!(history.topology, Topology::Nodes(0 | 1));
-    if !history.terms.tells || !alone {
+    if !history.terms.tells || !is_alone(history) {
         return None;
     }
     let bound = when_told(history);
@@ -152,7 +162,7 @@ fn untold(
     };
     // Few free spans are so long, so the costly checks run for them alone.
     let known_from = |free: &Free| free.from.max(hears);
-    let long = free.iter().filter(|free| {
+    let long = free.filter(|free| {
         let to = free.to.min(to);
         to.saturating_sub(known_from(free)) > bound
     });
@@ -226,11 +236,13 @@ fn woken_by(
     to: Duration,
 ) -> Duration {
     let (host, since) = (waiter.actor.host, waiter.asked.at);
-    // A waiter in front keeps its place for some time after its death.
-    let ahead = match history.terms.fair {
+    // A waiter in front keeps its place for some time after its death, and for as long as its requests reach the server although it
+    // hears no replies.
+    let ahead = match is_queued(history) {
         true if history.accepts(Excuse::HeadStopped) => {
             let others = rivals(history, waiter, to);
-            fault_intervals.stopped_of(&others, since, to)
+            let stopped = fault_intervals.stopped_of(&others, since, to);
+            stopped.max(unheard_of(history, &others, since, to))
         }
         true | false => None,
     };
@@ -244,10 +256,31 @@ fn woken_by(
     })
 }
 
+/// True if waiters are served in the order of a queue.
+fn is_queued(history: &Reading<'_>) -> bool {
+    history.terms.fair || !history.queued().spans.is_empty()
+}
+
+/// Returns the last time between `from` and `to` at which a server executed a request of one of these processes that did not hear the
+/// reply in time.
+fn unheard_of(
+    history: &Reading<'_>,
+    hosts: &BTreeSet<u8>,
+    from: Duration,
+    to: Duration,
+) -> Option<Duration> {
+    let unheard = history.requests.iter().filter(|request| {
+        let in_time = |replied| replied <= history.given_up(request);
+        hosts.contains(&history.session(request).host) && !request.replied.is_some_and(in_time)
+    });
+    let executed = unheard.filter_map(|request| request.executed);
+    executed.filter(|&at| from <= at && at < to).max()
+}
+
 /// Returns the number of waiters whose time counts. A waiter that may be in front in the queue, and that a fault
 /// struck, keeps its place for as long as a waiter may take. Returns at least 1.
 fn turns(history: &Reading<'_>, waiter: &Operation, from: Duration, to: Duration) -> u32 {
-    if !history.terms.fair {
+    if !is_queued(history) {
         return 1;
     }
     let others = rivals(history, waiter, to);
@@ -264,6 +297,85 @@ fn rivals(history: &Reading<'_>, waiter: &Operation, to: Duration) -> BTreeSet<u
         another && it.asked.at <= to && waiter.asked.at <= it.ended.at
     });
     others.map(|it| it.actor.host).collect()
+}
+
+/// True if one server stores the lock.
+fn is_alone(history: &Reading<'_>) -> bool {
+    matches!(history.topology, Topology::Nodes(0 | 1))
+}
+
+/// Returns the span from the time at which the server stored the token of a waiter, for another client that handed the lock to it, until
+/// the waiter was granted the lock.
+fn given(history: &Reading<'_>, waiter: &Operation) -> Vec<Free> {
+    let beliefs = history.beliefs().iter();
+    let mut grants = beliefs.filter(|belief| belief.grant == waiter.op && is_alone(history));
+    let given = grants.next().and_then(|belief| {
+        let mut stored = (history.tokens()).surely_of_grant(belief, history.operations());
+        stored.find_map(|span| {
+            let &(from, by, ends) = span.expiries.first()?;
+            let another = matches!(by, Cause::Client(host) if host != belief.actor.host);
+            another.then(|| Free {
+                from: from.at,
+                to: belief.from.at,
+                lease_end: ends.unwrap_or(from.at),
+                by,
+            })
+        })
+    });
+    given.into_iter().collect()
+}
+
+/// Returns the spans in which the stored holders of a semaphore leave enough permits for a waiter and for all other calls that ask
+/// meanwhile.
+fn with_room(history: &Reading<'_>, waiter: &Operation) -> Vec<Free> {
+    let Kind::Semaphore(permits) = history.kind else {
+        return Vec::new();
+    };
+    if !is_alone(history) {
+        return Vec::new();
+    }
+    let rivals = history.operations().iter().filter(|it| {
+        let meanwhile = it.asked < waiter.ended && waiter.asked < it.landed();
+        it.call.acquires() && (it.op == waiter.op || meanwhile)
+    });
+    let wanted = rivals.map(room::permits_of).fold(0, u32::saturating_add);
+    let Some(spare) = permits.checked_sub(wanted) else {
+        return Vec::new();
+    };
+    let stored = room::stored_permits(history);
+    let spans = &history.tokens().spans;
+    let mut changes: Vec<Moment> = spans.iter().flat_map(|it| [it.from, it.gone.0]).collect();
+    changes.push(waiter.asked);
+    changes.sort_unstable();
+    changes.dedup();
+    let has_room = |at: Moment| {
+        let held = stored.iter().filter(|(span, _)| span.stood(at));
+        held.map(|&(_, count)| count).fold(0, u32::saturating_add) <= spare
+    };
+    let mut free: Vec<Free> = Vec::new();
+    let mut open = None;
+    for at in changes {
+        let left = spans.iter().filter(|span| span.gone.0 == at);
+        match (open, has_room(at)) {
+            (None, true) => {
+                let ended = left.last();
+                let last = ended.and_then(|span| span.expiries.last()?.2);
+                open = Some(Free {
+                    from: at.at,
+                    to: Duration::MAX,
+                    lease_end: last.unwrap_or(at.at),
+                    by: ended.map_or(Cause::Fault, |span| span.gone.1),
+                });
+            }
+            (Some(span), false) => {
+                free.push(Free { to: at.at, ..span });
+                open = None;
+            }
+            (Some(_), true) | (None, false) => {}
+        }
+    }
+    free.extend(open);
+    free
 }
 
 /// Returns the spans in which no node stores a token.
@@ -303,8 +415,8 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Actor, Holder, Mode, What},
-        scenario::{Fault, Lost},
+        history::{Actor, Holder, Mode, Token, What},
+        scenario::{Direction, Fault, Lost},
     };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
@@ -657,6 +769,108 @@ mod tests {
         assert!(taken(8, true));
         assert!(!taken(9, true));
         assert!(!taken(8, false));
+    }
+
+    /// Seed 1125 of a read-write lock whose writers announce themselves, and seed 1601 of one that serves phases in turn.
+    #[test]
+    fn a_waiter_in_front_that_hears_nothing_keeps_its_place_while_its_requests_arrive() {
+        let taken = |at, replied: Option<u64>, queued: bool| {
+            let fault = Fault::Partition {
+                host: 2,
+                node: None,
+                direction: Some(Direction::Replies),
+            };
+            let mut others = vec![(2, waits(2, 2, 50)), (4, What::Strikes { fault })];
+            let what = What::Queue {
+                node: 0,
+                cause: Cause::Client(2),
+                waiting: vec![b"c".to_vec()],
+            };
+            others.extend(queued.then_some((2, what)));
+            let mut entries = taken_at(at, others);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.lease = s(12);
+            history.terms.wake = Some(s(2));
+            history.dials(2, 0, 2, None);
+            history.asks(0, 6, Some(6), replied);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(taken(8, None, true));
+        assert!(!taken(9, None, true), "its place is gone by then");
+        assert!(!taken(8, Some(6), true), "it heard that the lock is free");
+        assert!(!taken(8, None, false), "nobody is in front");
+    }
+
+    /// A release at 5 stores the token of a waiter, which is granted the lock at `at`.
+    #[test]
+    fn a_waiter_learns_that_the_lock_was_handed_to_it() {
+        let passes = |at, by, tells| {
+            let mut history = history(vec![
+                (0, stores(0, "a", Some(12))),
+                (1, waits_for(1)),
+                (5, stores(by, "b", Some(17))),
+                (at, granted(1, Some(14))),
+            ]);
+            if let Some(What::Ok { token, .. }) = history.entries.last_mut().map(|it| &mut it.what)
+            {
+                *token = Some(Token::of_grant("b"));
+            }
+            history.lease = s(12);
+            (history.terms.wake, history.terms.tells) = (Some(s(2)), tells);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(passes(7, 0, false));
+        assert!(!passes(8, 0, false), "it polls too late");
+        assert!(!passes(6, 0, true), "a message would take no second");
+        assert!(passes(8, 1, true), "its own request stored the token");
+    }
+
+    /// A semaphore of two permits. One is taken until 40, the other one is released at 5, and a waiter takes it at `at`.
+    #[test]
+    fn a_free_permit_is_enough() {
+        let passes = |at: u64, wants: u32, rival: Option<u32>| {
+            let asks = |op, host, permits| What::Invoke {
+                op,
+                actor: Actor::on(host),
+                call: Call::Acquire {
+                    mode: Mode::Permits(permits),
+                    wait: s(50),
+                },
+            };
+            let server = |tokens: &[&str]| What::Server {
+                node: 0,
+                cause: Cause::Client(0),
+                stored: tokens
+                    .iter()
+                    .map(|token| Holder {
+                        token: token.as_bytes().to_vec(),
+                        expires: Some(s(40)),
+                        mode: Some(Mode::Permits(1)),
+                        ..Holder::default()
+                    })
+                    .collect(),
+                anonymous: 0,
+            };
+            let mut entries = vec![
+                (0, server(&["a", "c"])),
+                (1, asks(1, 1, wants)),
+                (5, server(&["a"])),
+                (at, server(&["a", "b"])),
+                (at, granted(1, Some(39))),
+            ];
+            entries.extend(rival.map(|permits| (2, asks(2, 2, permits))));
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.kind = Kind::Semaphore(2);
+            history.lease = s(40);
+            history.terms.wake = Some(s(2));
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(passes(7, 1, None));
+        assert!(!passes(8, 1, None));
+        assert!(passes(8, 2, None), "it wants both permits");
+        assert!(passes(8, 1, Some(1)), "another client may go first");
     }
 
     #[test]

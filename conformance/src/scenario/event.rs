@@ -98,9 +98,17 @@ impl Event {
     /// Returns the client process that the event concerns, if any.
     #[must_use]
     pub fn host(&self) -> Option<u8> {
-        match &self.happening {
-            Happening::Op { actor, .. } => Some(actor.host),
-            Happening::Fault { fault, .. } => fault.host(),
+        self.happening.host()
+    }
+}
+
+impl Happening {
+    /// Returns the client process that this concerns, if any.
+    #[must_use]
+    pub fn host(&self) -> Option<u8> {
+        match self {
+            Self::Op { actor, .. } => Some(actor.host),
+            Self::Fault { fault, .. } => fault.host(),
         }
     }
 }

@@ -14,7 +14,7 @@ pub enum Fault {
     Pause {
         /// The client process.
         host: u8,
-        /// Number of replies, counted from the start of the fault. The pause begins when the last of them has arrived, before
+        /// Number of replies, of servers and of the resource, counted from the start of the fault. The pause begins when the last of them has arrived, before
         /// the process reads it, and ends with the fault. If fewer replies arrive, there is no pause.
         #[serde(default, skip_serializing_if = "is_zero")]
         after: u32,
@@ -362,6 +362,18 @@ impl Fault {
                 | Self::FlushScripts { .. }
                 | Self::NodeClock { .. }
                 | Self::Evict { .. }
+        )
+    }
+
+    /// Returns true if a server loses what a client stored on it.
+    #[must_use]
+    pub const fn loses_data(self) -> bool {
+        matches!(
+            self,
+            Self::NodeCrash { keeps: false, .. }
+                | Self::Evict { .. }
+                | Self::FailOver
+                | Self::SplitBrain { .. }
         )
     }
 

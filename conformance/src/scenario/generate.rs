@@ -6,6 +6,7 @@
 
 use super::{
     Event, Fault, Happening, Op, Scenario, Schedule, Topology,
+    chance::below,
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
     workload,
 };
@@ -266,7 +267,9 @@ fn scenarios(
         3 => Just(Schedule::Pct),
         1 => Just(Schedule::Fifo),
     ];
-    let workload = workload::of(promises, overwork);
+    let accesses = nemeses.iter().all(|nemesis| nemesis.strikes_accesses());
+    let accesses = accesses && !nemeses.is_empty();
+    let workload = workload::of(promises, overwork, accesses);
     let shape = (
         2..=HOSTS_MAX,
         prop::bool::weighted(SECOND_TASK),
@@ -296,10 +299,16 @@ fn scenarios(
                         fault: strike.fault.within_drift(promises.drift_ppm),
                         ..strike
                     })
-                    .map(|strike| (strike.at, strike.event(hosts, topology, times)));
+                    .filter_map(|strike| Some((strike, strike.event(hosts, topology, times)?)));
                 let faults: Vec<_> = faults
-                    .filter_map(|(at, fault)| Some((at, fault?)))
-                    .map(|(at, fault)| aimed(at, fault, &events, times, workload.visits()))
+                    .map(|(strike, fault)| {
+                        let aim = Aim {
+                            at: strike.at,
+                            length: strike.length,
+                            host: fault.host(),
+                        };
+                        aimed(aim, fault, &events, times, workload.visits())
+                    })
                     .collect();
                 events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
@@ -326,47 +335,88 @@ fn scenarios(
 /// Number of an operation's first messages at which faults are aimed.
 const MESSAGES: u64 = 5;
 
-/// Moves every other fault to the start of an operation, or some messages later, where faults do the most
+/// Draws of a fault that decide at what it is aimed. They come from its drawn start and length, in units, so a choice more
+/// changes no other one.
+#[derive(Clone, Copy, Debug)]
+struct Aim {
+    at: u64,
+    length: u64,
+    host: Option<u8>,
+}
+
+/// Purpose of a draw of an [`Aim`].
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    Aims,
+    Step,
+    Freed,
+    Replies,
+    Outlasts,
+    Until,
+    Visits,
+    Messages,
+}
+
+impl Aim {
+    fn below(self, bound: u64, choice: Choice) -> u64 {
+        let host = self.host.map_or(0, |host| 1 + u64::from(host));
+        below(bound, [choice as u64, self.at, self.length, host])
+    }
+
+    /// Returns true for one of `n` faults.
+    fn one_in(self, n: u64, choice: Choice) -> bool {
+        self.below(n, choice) == 0
+    }
+}
+
+/// Moves a part of the faults to the start of an operation, or some messages later, where faults do the most
 /// harm. A pause that is moved begins when replies of the operation arrive, and every other one outlasts the lease. If holders
 /// mostly access the resource, half of the faults that delay clients strike before an access, and last until the next holder's access. On
 /// average a message takes half of the maximal latency. The fault is drawn for a time in `units`.
 fn aimed(
-    units: u64,
+    aim: Aim,
     fault: Happening,
     ops: &[(u64, Happening)],
     times: Times,
     visits: bool,
 ) -> (u64, Happening) {
-    let at = times.ms(units);
-    let (struck, host) = match fault {
-        Happening::Fault { fault, .. } if units.is_multiple_of(2) => (fault, fault.host()),
+    let at = times.ms(aim.at);
+    let struck = match fault {
+        Happening::Fault { fault, .. } if aim.below(8, Choice::Aims) < aimed_of_8(fault) => fault,
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
+    let visits = visits && makes_late(struck) && aim.below(4, Choice::Visits) < 3;
     // A fault of a node strikes the next operation of any client.
-    let mut theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
-        Happening::Op { actor, op } => {
-            let ahead = begins >= at && host.is_none_or(|host| host == actor.host);
-            ahead.then_some((begins, op))
-        }
-        Happening::Fault { .. } => None,
-    });
-    let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
-    let visits = visits && makes_late(struck) && units.is_multiple_of(4);
-    let first = |ops: &mut dyn Iterator<Item = (u64, Op)>| ops.min_by_key(|&(begins, _)| begins);
-    let next = first(&mut accesses.filter(|_| visits)).or_else(|| first(&mut theirs));
-    // An access goes to the resource, so no server replies.
-    let steps = next.filter(|&(_, op)| op != Op::Access);
-    let outlasts = times.lease + times.ms(units / 4 % AFTER);
-    if let (Fault::Pause { host, .. }, Some((begins, _)), false) = (struck, steps, visits) {
-        let pause = after_replies(host, units / 4, fault);
-        let pause = if units.is_multiple_of(4) {
+    let next = |is: &dyn Fn(Op) -> bool| {
+        let theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
+            Happening::Op { actor, op } => {
+                let ahead = begins >= at && aim.host.is_none_or(|host| host == actor.host);
+                (ahead && is(op)).then_some((begins, op))
+            }
+            Happening::Fault { .. } => None,
+        });
+        theirs.min_by_key(|&(begins, _)| begins)
+    };
+    let step = Step::drawn(aim);
+    let access = || next(&|op| op == Op::Access);
+    let next = visits
+        .then(access)
+        .flatten()
+        .or_else(|| next(&|op| step.is(op)))
+        .or_else(|| next(&|_| true));
+    let after = if visits { AFTER_ACCESS } else { AFTER };
+    let outlasts = times.lease + times.ms(aim.below(after, Choice::Until));
+    if let (Fault::Pause { host, .. }, Some((begins, op))) = (struck, next) {
+        let begins = when_it_is_free(aim, host, (begins, op), ops);
+        let pause = after_replies(aim, host, op, fault);
+        let pause = if visits || aim.one_in(2, Choice::Outlasts) {
             until_the_next(begins, pause, ops, outlasts)
         } else {
             pause
         };
         return (begins, pause);
     }
-    let into = units / 2 % MESSAGES * times.latency / 2;
+    let into = aim.below(MESSAGES, Choice::Messages) * times.latency / 2;
     let begins = next.map_or(at, |(begins, _)| begins + into);
     if visits && lasts(struck) {
         (begins, until_the_next(begins, fault, ops, outlasts))
@@ -375,22 +425,82 @@ fn aimed(
     }
 }
 
-/// Largest number of replies after which a pause begins.
-const REPLIES: u64 = 3;
+/// Returns how many of eight faults of this kind are aimed. A pause does harm mostly between two steps of an operation.
+const fn aimed_of_8(fault: Fault) -> u64 {
+    if matches!(fault, Fault::Pause { .. }) {
+        6
+    } else {
+        4
+    }
+}
+
+/// Operation at which a fault is aimed. Extensions are rarer than acquisitions and releases, so some faults are aimed at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Acquisition,
+    Extension,
+    Any,
+}
+
+impl Step {
+    fn drawn(aim: Aim) -> Self {
+        match aim.below(4, Choice::Step) {
+            0 => Self::Acquisition,
+            1 => Self::Extension,
+            _ => Self::Any,
+        }
+    }
+
+    fn is(self, op: Op) -> bool {
+        match self {
+            Self::Acquisition => op.mode().is_some(),
+            Self::Extension => matches!(op, Op::Renew | Op::CancelledRenew { .. }),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Returns the time from which the replies to an operation count that begins at `begins`. A client that waits for the lock gets
+/// only refusals at first. So for every other acquisition that waits, the replies count from the next release by another client process.
+fn when_it_is_free(aim: Aim, host: u8, (begins, op): (u64, Op), ops: &[(u64, Happening)]) -> u64 {
+    let (Op::Acquire { wait_ms, .. } | Op::Cancelled { wait_ms, .. }) = op else {
+        return begins;
+    };
+    if aim.one_in(2, Choice::Freed) {
+        return begins;
+    }
+    let freed = ops
+        .iter()
+        .filter_map(|&(at, ref happening)| match *happening {
+            Happening::Op { actor, op } => {
+                let waits = begins < at && at < begins + wait_ms;
+                (waits && actor.host != host && op.gives_back()).then_some(at)
+            }
+            Happening::Fault { .. } => None,
+        });
+    freed.min().unwrap_or(begins)
+}
+
+/// Numbers of replies after which a pause begins: most operations take one or two requests.
+const REPLIES: [u32; 6] = [1, 1, 1, 2, 2, 3];
 
 /// Lets a pause begin when one to three replies have reached the client. So the client stops between two requests of an operation,
-/// however short the time between them is.
-fn after_replies(host: u8, draw: u64, pause: Happening) -> Happening {
+/// or between its read and its write of the resource, however short the time between them is.
+fn after_replies(aim: Aim, host: u8, op: Op, pause: Happening) -> Happening {
     let Happening::Fault { for_ms, .. } = pause else {
         return pause;
     };
-    let after = u32::try_from(1 + draw % REPLIES).unwrap_or(1);
+    let drawn = usize::try_from(aim.below(REPLIES.len() as u64, Choice::Replies)).unwrap_or(0);
+    let after = if op == Op::Access { 1 } else { REPLIES[drawn] };
     let fault = Fault::Pause { host, after };
     Happening::Fault { for_ms, fault }
 }
 
-/// Largest distance, in units, between the end of a lease and the next holder's access.
+/// Largest distance, in units, between the end of a lease and the end of a fault that outlasts it.
 const AFTER: u64 = 32;
+
+/// The same if the next holder accesses the resource meanwhile, which it does after a part of its own time.
+const AFTER_ACCESS: u64 = 72;
 
 /// Extends a fault with a duration until `after` milliseconds past the acquisition of the client that it strikes. The
 /// lease of this client is over by then.
@@ -459,7 +569,7 @@ impl Strike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn a_seed_is_a_scenario() {
@@ -496,6 +606,36 @@ mod tests {
         let short = (0..50).any(|seed| times(seed).lease_ms < LEASES_MS.start);
         let long = (0..50).any(|seed| LEASES_MS.end < times(seed).lease_ms);
         assert!(short && long);
+    }
+
+    #[test]
+    fn pauses_strike_between_the_requests_of_every_kind_of_operation() {
+        let generator = Generator::new(Some("pause")).timed(Timing::Lease(30_000));
+        let (mut at, mut freed, mut long) = (BTreeMap::<_, u32>::new(), 0, 0);
+        for scenario in (0..500).map(|seed| generator.scenario(seed)) {
+            for (from, to, fault) in scenario.faults() {
+                let Fault::Pause { host, after: 1.. } = fault else {
+                    continue;
+                };
+                let mut ops = scenario.ops();
+                match ops.find(|&(event, actor, _)| actor.host == host && event.at_ms == from) {
+                    Some((.., op)) if op.mode().is_some() => {
+                        *at.entry("acquisition").or_default() += 1;
+                    }
+                    Some((.., Op::Renew | Op::CancelledRenew { .. })) => {
+                        *at.entry("extension").or_default() += 1;
+                    }
+                    Some(_) => *at.entry("other").or_default() += 1,
+                    // Another client process releases the lock.
+                    None => freed += 1,
+                }
+                long += u32::from(to - from > 30_000);
+            }
+        }
+        assert!(
+            at.len() == 3 && at.values().all(|&count| count > 100) && freed > 30 && long > 150,
+            "{at:?}, at a release: {freed}, longer than the lease: {long}"
+        );
     }
 
     #[test]

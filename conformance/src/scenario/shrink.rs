@@ -336,7 +336,7 @@ mod tests {
             .collect();
         assert_eq!(
             events,
-            ["0 c1 is paused for 10 s", "13750 c2 releases"],
+            ["0 c1 is paused for 10 s", "11250 c2 releases"],
             "{scenario:?}"
         );
         assert_eq!(

@@ -70,7 +70,9 @@ const ACTORS_MAX: usize = 8;
 /// Numbers of rounds of an actor.
 const ROUNDS: std::ops::Range<usize> = 2..6;
 
-pub(super) fn of(promises: Promises, overwork: bool) -> BoxedStrategy<Workload> {
+/// Workloads of a lock. With `overwork` clients work longer than their lease; with `accesses` holders mostly access the resource in half of
+/// the workloads, otherwise in a third or less.
+pub(super) fn of(promises: Promises, overwork: bool, accesses: bool) -> BoxedStrategy<Workload> {
     let (kind, set_up, named) = (promises.kind, promises.set_up, promises.named);
     let workload = move |visits, one_each| {
         let cycle = cycle(promises, overwork, visits);
@@ -89,10 +91,11 @@ pub(super) fn of(promises: Promises, overwork: bool) -> BoxedStrategy<Workload> 
             cycles,
         })
     };
+    let visits = if accesses { 2 } else { 1 };
     match kind {
         Kind::Semaphore(2..) => prop_oneof![
             2 => workload(false, false),
-            1 => workload(true, false),
+            visits => workload(true, false),
             3 => workload(false, true),
         ]
         .boxed(),
@@ -102,7 +105,7 @@ pub(super) fn of(promises: Promises, overwork: bool) -> BoxedStrategy<Workload> 
         | Kind::Admission(_)
         | Kind::Latch(_) => prop_oneof![
             2 => workload(false, false),
-            1 => workload(true, false),
+            visits => workload(true, false),
         ]
         .boxed(),
     }
@@ -136,8 +139,8 @@ fn cycle(promises: Promises, overwork: bool, visits: bool) -> impl Strategy<Valu
         Kind::Mutex | Kind::Semaphore(_) | Kind::Admission(_) | Kind::Latch(_) => 0,
     };
     let (nothing, renew, access) = if visits { (3, 2, 13) } else { (9, 4, 4) };
-    // A lock that renews by itself shows its mistakes to a holder that stays.
-    let stays = if promises.renews { 3 } else { 1 };
+    // A holder that stays past its first lease relies on its extension.
+    let stays = if promises.renews { 3 } else { 2 };
     let extra = prop_oneof![
         nothing => Just(Extra::Nothing),
         renew => Just(Extra::Renew),

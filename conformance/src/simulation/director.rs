@@ -173,14 +173,19 @@ impl World {
 
     /// Pauses a client process as soon as so many replies have reached it.
     fn pause_after(&self, host: u8, after: u32, until_ms: u64) {
-        let replies = self.network.replies(host) + u64::from(after);
+        let replies = self.replies(host) + u64::from(after);
         self.pauses.add(host, replies, until_ms);
     }
 
     /// Begins the pauses of a client process that have waited for replies, if these have reached it.
     pub(super) fn begin_pauses(&self, host: u8) {
-        let begin = self.pauses.begin(host, || self.network.replies(host));
+        let begin = self.pauses.begin(host, || self.replies(host));
         (0..begin).for_each(|_| self.pause(host));
+    }
+
+    /// Returns the number of replies that have reached a client process, from servers and from the resource.
+    fn replies(&self, host: u8) -> u64 {
+        self.network.replies(host) + self.resource.replies(host)
     }
 
     fn pause(&self, host: u8) {

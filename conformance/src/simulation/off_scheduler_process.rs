@@ -72,6 +72,17 @@ impl Told {
         held(&self.0).deadline
     }
 
+    /// Sets the deadline. If it is another one, wakes the task that watches the grant, so that the suite reads it now.
+    fn set_deadline(&self, deadline: Option<Duration>) {
+        let mut news = held(&self.0);
+        if news.deadline != deadline {
+            news.deadline = deadline;
+            let waker = news.waker.take();
+            drop(news);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
     /// Completes when the loss is reported to the holder.
     pub(crate) async fn lost(&self) {
         std::future::poll_fn(|cx| {
@@ -169,7 +180,7 @@ impl Things {
     /// Reads the deadlines, on the clock of the process.
     pub(crate) fn look_at_deadlines(&self) {
         for kept in self.grants.values() {
-            held(&kept.told.0).deadline = kept.grant.deadline();
+            kept.told.set_deadline(kept.grant.deadline());
         }
     }
 }

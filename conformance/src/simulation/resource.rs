@@ -40,6 +40,8 @@ struct State {
     mark: Option<(u64, OpId)>,
     /// Arrival of the latest message of a client, per direction: messages keep their order.
     due: BTreeMap<(u8, bool), Duration>,
+    /// Number of replies that have reached each client process.
+    replies: BTreeMap<u8, u64>,
 }
 
 impl State {
@@ -91,10 +93,17 @@ impl Resource {
             resource.travel(host, Direction::Requests).await;
             let served = resource.serve(message);
             resource.travel(host, Direction::Replies).await;
+            *held(&resource.state).replies.entry(host).or_default() += 1;
             let _ = answer.send(served);
         };
         self.spawner.spawn(TaskOwner::Link(host), Box::pin(travel));
         answered
+    }
+
+    /// Returns the number of replies that have reached a client process.
+    pub(super) fn replies(&self, host: u8) -> u64 {
+        let state = held(&self.state);
+        state.replies.get(&host).copied().unwrap_or(0)
     }
 
     async fn travel(&self, host: u8, direction: Direction) {

@@ -296,9 +296,8 @@ impl World {
                     let data = view.data(name);
                     data.is_some_and(|(_, expires)| expires.is_none())
                 };
-                // Of an untidy lock this is all that is judged.
-                let must_end =
-                    self.subject.ends(&key) || !self.promises.tidy && !self.subject.outlasts(&key);
+                // Of an untidy lock, and after the death of a client, this is all that is judged.
+                let must_end = self.subject.ends(&key) || !self.subject.outlasts(&key);
                 let is_endless = must_end && has_no_end();
                 if is_endless {
                     endless.insert(key.clone());

@@ -10,6 +10,7 @@ use redis::RedisResult;
 use redouble_conformance::{
     BoxError, NotOffered, Promises, Subject,
     backend::View,
+    check,
     checker::Property,
     history::{Kind, Mode},
     subject::Observed,
@@ -192,6 +193,73 @@ impl Subject for Hanging {
         std::future::pending::<()>().await;
         Ok(released)
     }
+}
+
+/// A mutex that notes its holder under a second key, and removes the note at the release.
+struct Noted {
+    /// The note has the expiry of the lock.
+    expires: bool,
+}
+
+impl Subject for Noted {
+    opens_a_handle!(Token);
+
+    fn name(&self) -> &'static str {
+        match self.expires {
+            true => "noted",
+            false => "noted-for-ever",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Token>, BoxError> {
+        let token = lock.host.random_token();
+        let (note, lease) = (lock.beside("holder"), lock.lease_ms());
+        let set = ["SET", &*lock.key, &token, "NX", "PX", &*lease];
+        let set: Option<String> = lock.ask(&set).await?;
+        if set.is_some() {
+            let words = ["SET", &*note, &token, "PX", &*lease];
+            let words = if self.expires {
+                &words[..]
+            } else {
+                &words[..3]
+            };
+            let _: String = lock.ask(words).await?;
+        }
+        Ok(set.map(|_| Token(token)))
+    }
+
+    async fn release(&self, lock: &Handle, Token(token): Token) -> Result<bool, BoxError> {
+        let keys = [lock.key.clone(), lock.beside("holder")];
+        Ok(lock.eval(GIVE, &words(&keys), &[&token]).await?)
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::string(view, key)
+    }
+}
+
+/// The holder dies, and the lock is judged long after the end of its lease.
+const HOLDER_DIES: &str = r#"{"seed":1,"lease_ms":6000,"latency_ms":1,"events":[
+    {"id":0,"at_ms":0,"op":{"actor":{"host":0,"task":0},"op":"try"}},
+    {"id":1,"at_ms":1000,"fault":{"for_ms":10,"fault":"crash","host":0}},
+    {"id":2,"at_ms":100000,"op":{"actor":{"host":1,"task":0},"op":"access"}}]}"#;
+
+#[test]
+fn a_dead_client_may_leave_a_key_that_ends() {
+    let noted = Noted { expires: true };
+    check(noted).scenario(HOLDER_DIES).assert_sound();
+}
+
+/// A dead client cleans nothing up, so each key of a tidy lock needs an end.
+#[test]
+#[should_panic(expected = "P15 clean-up")]
+fn a_key_without_an_end_that_a_dead_client_leaves_is_convicted() {
+    let noted = Noted { expires: false };
+    check(noted).scenario(HOLDER_DIES).assert_sound();
 }
 
 #[test]

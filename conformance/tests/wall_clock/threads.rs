@@ -5,12 +5,18 @@ use redouble_conformance::{
     backend::{Double, WallClock},
     check,
     checker::Property,
-    history::Actor,
+    history::{Actor, Call, What},
     runner::judge,
     scenario::{Event, Happening, Op, Scenario, Schedule, Topology},
     subject::{DynSubject, Plain, Threads},
 };
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 /// A lock whose code blocks, with the blocking client of `redis`.
 #[derive(Clone, Copy, Default)]
@@ -154,6 +160,106 @@ fn a_panic_on_a_thread_is_a_finding() {
         witness.is_some_and(|it| it.contains("does not like")),
         "{witness:?}"
     );
+}
+
+/// A lock whose thread extends each grant, until it is released.
+struct Renewing;
+
+struct Renewed {
+    token: String,
+    until: Arc<Mutex<Duration>>,
+    released: Arc<AtomicBool>,
+}
+
+impl Subject for Renewing {
+    type Lock = BlockingLock;
+    type Grant = Renewed;
+
+    fn name(&self) -> &'static str {
+        "renewing"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .renewing()
+            .untidy()
+    }
+
+    async fn open(
+        &self,
+        host: &Host,
+        key: &str,
+        lease: Duration,
+    ) -> Result<BlockingLock, BoxError> {
+        Blocking::default().open(host, key, lease).await
+    }
+
+    async fn try_lock(&self, lock: &BlockingLock) -> Result<Option<Renewed>, BoxError> {
+        let Some((token, until, host)) = Blocking::default().try_lock(lock).await? else {
+            return Ok(None);
+        };
+        let grant = Renewed {
+            token,
+            until: Arc::new(Mutex::new(until)),
+            released: Arc::default(),
+        };
+        let (until, released) = (Arc::clone(&grant.until), Arc::clone(&grant.released));
+        let (mut connection, key, lease) = (lock.connect()?, lock.key.clone(), lock.lease);
+        std::thread::spawn(move || {
+            while !released.load(Ordering::Relaxed) {
+                std::thread::sleep(lease / 4);
+                let ends = host.now() + lease;
+                let mut expire = redis::cmd("PEXPIRE");
+                expire.arg(&key).arg(lease.as_millis() as u64);
+                if expire.query::<i64>(&mut connection) == Ok(1) {
+                    *until.lock().unwrap() = ends;
+                }
+            }
+        });
+        Ok(Some(grant))
+    }
+
+    async fn release(&self, lock: &BlockingLock, grant: Renewed) -> Result<bool, BoxError> {
+        grant.released.store(true, Ordering::Relaxed);
+        let until = *grant.until.lock().unwrap();
+        let grant = (grant.token, until, lock.host.clone());
+        Blocking::default().release(lock, grant).await
+    }
+
+    fn deadline(&self, grant: &Renewed) -> Option<Duration> {
+        Some(*grant.until.lock().unwrap())
+    }
+}
+
+/// No call runs while the holder works, and its thread moves the deadline.
+#[test]
+fn the_suite_reads_the_deadline_of_a_holder_that_makes_no_call() {
+    let mut scenario = one_try();
+    scenario.events.push(Event {
+        id: 1,
+        at_ms: 900,
+        happening: Happening::Op {
+            actor: Actor::on(0),
+            op: Op::Release,
+        },
+    });
+    let backend = WallClock::new(Double, 300);
+    let judged = judge(&Threads::new(Renewing), &backend, &scenario).unwrap();
+    let released = judged.run.history.iter().find_map(|(at, what)| {
+        let asks = matches!(
+            what,
+            What::Invoke {
+                call: Call::Release { .. },
+                ..
+            }
+        );
+        asks.then_some(at)
+    });
+    let before = judged.run.history.iter().filter(|(at, what)| {
+        matches!(what, What::Deadline { .. }) && released.is_some_and(|released| *at < released)
+    });
+    assert!(before.count() >= 2);
 }
 
 #[test]

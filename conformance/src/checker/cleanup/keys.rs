@@ -87,19 +87,24 @@ pub(super) fn left_by_the_unreached(history: &Reading<'_>, look: &Look<'_>) -> b
         && places.all(|place| {
             place
                 .owner
-                .is_some_and(|host| is_unreached(history, look, place.node, host))
+                .is_some_and(|host| is_unreached(history, look, place, host))
         })
 }
 
-/// True if a process could not reach a node for a lease, or the node answered all of its requests with errors. The lease begins
-/// at the end of the last call that made the node execute a request. In its last moments there is no time for another request.
-fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> bool {
+/// True if a process could not reach the node of a place for a lease, or the node answered all of its requests with errors. The lease
+/// begins at the end of the last call that made the node execute a request. A call that began later than the place appeared does not
+/// know of it, unless it has the place of its owner. In the last moments of the lease there is no time for another request.
+fn is_unreached(history: &Reading<'_>, look: &Look<'_>, place: &TokenSpan<'_>, host: u8) -> bool {
+    let node = place.node;
     let requests = || {
         let all = history.requests_of(host);
         all.filter(move |request| history.leads_to(history.session(request), node))
     };
     let calls = history.operations().iter();
-    let calls = calls.filter(|it| it.actor.host == host && it.ended <= look.at);
+    let calls = calls.filter(|it| {
+        let knows = it.asked < place.from || history.reentrant;
+        knows && it.actor.host == host && it.ended <= look.at
+    });
     let ends = calls.filter(|it| {
         let mut executed = requests().filter_map(|request| request.executed);
         executed.any(|at| it.asked.at <= at && at <= it.ended.at)
@@ -107,7 +112,8 @@ fn is_unreached(history: &Reading<'_>, look: &Look<'_>, node: u8, host: u8) -> b
     let Some(ended) = ends.map(|it| it.ended.at).max() else {
         return false;
     };
-    let replied = |at: Duration| ended < at && at <= look.at.at;
+    let until = look.at.at.min(ended.saturating_add(history.lease));
+    let replied = |at: Duration| ended < at && at <= until;
     let answers = || requests().filter(|it| it.replied.is_some_and(replied));
     if answers().any(|it| it.error.is_none()) {
         return false;

@@ -76,6 +76,10 @@ pub(super) struct Held {
 
 impl Grants {
     pub(super) fn of(history: &Reading<'_>) -> Self {
+        // If a server loses the last fencing token, the next ones may be lower. P3 judges which locks have to survive that.
+        let forgot = history
+            .iter()
+            .any(|(_, what)| matches!(what, What::Strikes { fault } if fault.loses_data()));
         let ends = history.ends();
         let calls = history.calls();
         let mut index: BTreeMap<OpId, usize> = BTreeMap::new();
@@ -97,7 +101,7 @@ impl Grants {
                 id: belief.grant,
                 actor: belief.actor,
                 mode: belief.mode,
-                fence: belief.fence,
+                fence: belief.fence.filter(|_| !forgot),
                 gone: Moment::NEVER,
                 needed: 0,
             });
@@ -149,6 +153,20 @@ impl Grants {
     pub(super) fn op(&self, op: usize) -> (&Op, &Grant) {
         let op = &self.ops[op];
         (op, &self.grants[op.grant])
+    }
+
+    /// Returns the grants of which a client knows at a moment that they are not over.
+    pub(super) fn holding<'a>(
+        &'a self,
+        state: &'a State,
+        at: Moment,
+    ) -> impl Iterator<Item = &'a Grant> {
+        let stays = move |held: &&Held| held.needed > 0 || at <= self.grant(**held).gone;
+        state
+            .held
+            .iter()
+            .filter(stays)
+            .map(|&held| self.grant(held))
     }
 
     pub(super) fn grant(&self, held: Held) -> &Grant {

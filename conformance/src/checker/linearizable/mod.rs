@@ -50,7 +50,8 @@ fn of_grants(grants: &Grants) -> Finding {
         Outcome::Stuck { state, op } => (state, op),
     };
     let (op, grant) = grants.op(op);
-    let others = state.held.iter().map(|&held| grants.grant(held));
+    let at = op.span.to.unwrap_or(Moment::NEVER);
+    let others = grants.holding(&state, at);
     let others: Vec<_> = others.filter(|other| other.id != grant.id).collect();
     let told = match op.deed {
         Deed::Takes => "it was granted the lock",
@@ -63,7 +64,6 @@ fn of_grants(grants: &Grants) -> Finding {
         (true, Some(fence)) if op.deed == Deed::Takes => format!("free, and the token was {fence}"),
         (true, _) => "no longer its own".to_owned(),
     };
-    let at = op.span.to.unwrap_or(Moment::NEVER);
     let mut concerned: Vec<_> = others.iter().map(|other| other.id).collect();
     concerned.push(grant.id);
     Finding::Violation(Witness {

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     checker::hand_made::*,
     history::{Actor, Call, History, Mode, OpId, Refusal, What},
+    scenario::Fault,
 };
 
 type Entries = Vec<(u64, What)>;
@@ -184,6 +185,22 @@ fn tokens_rise_in_the_order_of_grants() {
     // Both were asked for at the same time, but the server must have granted the first one first.
     assert!(in_turn(8, 7).is_some());
     assert!(in_turn(7, 7).is_some_and(|message| message.ends_with("free, and the token was 7")));
+}
+
+/// Seed 72 of a lock on three nodes that writes its counter to a majority: a node of it comes back empty.
+#[test]
+fn tokens_need_not_rise_after_a_server_has_lost_the_last_one() {
+    let after = |fault: Option<Fault>| {
+        let struck = fault.map(|fault| (3, What::Strikes { fault }));
+        let begin = [(0, tries(1, 0)), (1, fenced(1, 9, 7))];
+        let end = [(12, tries(2, 1)), (13, fenced(2, 22, 7))];
+        mutex(begin.into_iter().chain(struck).chain(end).collect())
+    };
+    let crash = |keeps| Some(Fault::NodeCrash { node: 0, keeps });
+    assert_eq!(after(crash(false)), None);
+    assert!(after(crash(true)).is_some());
+    // The lease of the first holder is over, so the token is the reason.
+    assert!(after(None).is_some_and(|message| message.ends_with("free, and the token was 7")));
 }
 
 #[test]

@@ -181,6 +181,25 @@ mod tests {
         assert!(renewed(11, &[11, 11]).is_some());
     }
 
+    /// Seed 634 of the same lock: a clock jumped when the first of the keys was written.
+    #[test]
+    fn a_grant_that_lost_a_part_before_it_was_whole_may_be_called_lost() {
+        let renewed = |by| {
+            lie(vec![
+                (0, tries(1, 0)),
+                (1, places(Client(0), &[11])),
+                (1, empties(0, by)),
+                (1, places(Client(0), &[11, 11])),
+                (2, granted(1, Some(10))),
+                (5, renews(2, 0, 1)),
+                (6, lost(2)),
+            ])
+        };
+        assert_eq!(renewed(Cause::Fault), None);
+        assert_eq!(renewed(Cause::Server), None);
+        assert!(renewed(Client(0)).is_some(), "the process removed it");
+    }
+
     /// Seed 632 of `redlock-handed-on` under `node-amnesia`, with a lock that does not wait for slower nodes.
     #[test]
     fn a_node_that_granted_it_later_vouches_for_nothing() {

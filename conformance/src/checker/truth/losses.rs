@@ -8,8 +8,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Part of a lease before the deadline in which a lock may call a grant lost: it may be too late to extend it.
-const LATE_SHARE: u32 = 4;
+/// Part of a lease before its end in which a lock may call a grant lost: it may be too late to extend it.
+pub(super) const LATE_SHARE: u32 = 4;
 
 impl Facts<'_> {
     /// Returns a loss that the lock reported although nothing was wrong: no fault had struck its process or a server in the whole run,

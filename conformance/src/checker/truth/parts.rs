@@ -33,8 +33,8 @@ impl Facts<'_> {
                 }))
     }
 
-    /// Returns true if the grant's token expired in one place before the call had stored it in the others. The server stored it
-    /// nowhere then, so its state shows no lost part.
+    /// Returns true if the grant's token expired in one place, or was gone by a fault, before the call had stored it in the others.
+    /// The server stored it nowhere then, so its state shows no lost part.
     fn lost_a_part_before(&self, belief: &Belief) -> bool {
         let names = self.names(belief);
         let before = self.0.iter().take_while(|&(at, _)| at < belief.from);
@@ -49,7 +49,7 @@ impl Facts<'_> {
             let (gone, by) = span.gone;
             let meanwhile = belief.asked < gone && gone < belief.from;
             let several = places.get(&span.node).is_some_and(|&count| count > 1);
-            meanwhile && by == Cause::Server && several
+            meanwhile && !matches!(by, Client(_)) && several
         })
     }
 

@@ -1,6 +1,6 @@
 //! "Released" and "lost already", the results of a release.
 
-use super::Facts;
+use super::{Facts, losses::LATE_SHARE};
 use crate::{
     history::{
         Belief, Cause::Client, End, FaultEffect, Moment, Operation, Outcome, Refusal, TokenSpan,
@@ -30,8 +30,9 @@ impl Facts<'_> {
     pub(super) fn lie_of_release(&self, belief: &Belief, it: &Operation) -> Option<&'static str> {
         // An inner release removes nothing; but nor does it find the lock lost.
         let inner = self.is_shared(belief, it);
-        // The token of an owner may stand for another of its grants when this one is over.
-        let over = inner && belief.end == End::Deadline && belief.to <= it.asked;
+        // The client knows that its deadline has passed. The token may stand a little longer, and that of an owner for another grant.
+        let passed = belief.end == End::Deadline && belief.to <= it.asked;
+        let over = passed && (inner || self.ends_soon(belief, it));
         match it.outcome {
             Outcome::Ok
                 if !inner
@@ -69,6 +70,15 @@ impl Facts<'_> {
             | Outcome::Cancelled
             | Outcome::Open => None,
         }
+    }
+
+    /// Returns true if the servers stored the grant for a small part of a lease only when the call began.
+    fn ends_soon(&self, belief: &Belief, it: &Operation) -> bool {
+        let soon = it.asked.at + self.0.lease / LATE_SHARE;
+        let ends = |span: &TokenSpan<'_>| span.expiry(it.asked).is_some_and(|ends| ends <= soon);
+        let stored = self.of_grant(belief).into_iter();
+        let mut stored = stored.filter(|span| span.stood_within(it.asked, it.ended));
+        stored.all(ends)
     }
 
     /// What a request of the process removed of the grant during the call.
@@ -145,7 +155,7 @@ impl Facts<'_> {
         }
         // The expiries of a server are not observed while its clock is wrong.
         let bent = [FaultEffect::ServerClock];
-        let bent = (self.0.fault_intervals()).any(&bent, host, it.asked.at, it.ended.at);
+        let bent = (self.0.fault_intervals()).any(&bent, host, belief.asked.at, it.ended.at);
         let mut changes = spans.into_iter().flat_map(|it| &it.expiries);
         let changed = bent
             || changes.any(|&(at, by, _)| by == Client(host) && it.asked < at && at < it.ended);
@@ -180,7 +190,12 @@ impl Facts<'_> {
                 .peekable();
             those.peek().is_some() && those.all(|request| it.asked <= request.sent_at())
         };
-        self.of_grant(belief).into_iter().any(|span| {
+        // An extension that lands late keeps nobody out if another request of the release removes it.
+        let mut stays = self.of_grant(belief).into_iter().filter(|span| {
+            let (gone, by) = span.gone;
+            !(by == Client(host) && gone < it.ended)
+        });
+        stays.any(|span| {
             span.expiries.iter().any(|&(at, by, end)| {
                 let theirs = by == Client(host) && it.asked < at && at < it.ended;
                 let longer = end.is_none_or(|end| end > at.at + left);
@@ -320,6 +335,47 @@ mod tests {
         assert!(lies(8, 9), "it was set after the release");
     }
 
+    /// Seed 13 of a lock on three nodes with a minimum hold: a request of its extension landed during the release, which removed it.
+    #[test]
+    fn an_extension_that_lands_during_the_release_and_is_removed_keeps_nobody_out() {
+        let lies = |removed: Option<What>| {
+            let mut told = vec![(5, releases(2, 0, 1)), (6, stores(0, "a", Some(16)))];
+            told.extend(removed.map(|it| (6, it)));
+            told.push((7, done(2)));
+            let mut history = history(held_by_c1(told));
+            history.terms.hold = s(6);
+            history.dials(0, 0, 0, None);
+            history.asks(0, 5, Some(6), Some(6));
+            Truth.check(&history) != Finding::Valid
+        };
+        assert!(!lies(Some(frees(0))));
+        assert!(lies(None));
+        assert!(lies(Some(frees(1))), "another removed it");
+    }
+
+    /// Seed 104 of a lock that stays taken for its whole lease: the clock of the server jumped back before the release at 5.
+    #[test]
+    fn a_release_need_not_shorten_a_hold_that_a_clock_made_longer() {
+        let lies = |jumps: Option<u64>| {
+            let fault = Fault::NodeClock {
+                node: 0,
+                by_ms: -3_000,
+            };
+            let mut told = vec![(5, releases(2, 0, 1)), (6, done(2))];
+            if let Some(at) = jumps {
+                told.extend([(at, What::Strikes { fault }), (at, What::Heals { fault })]);
+                told.push((at, stores(0, "a", Some(13))));
+            }
+            told.sort_by_key(|&(at, _)| at);
+            let mut history = history(held_by_c1(told));
+            history.terms.hold = s(4);
+            Truth.check(&history) != Finding::Valid
+        };
+        assert!(!lies(Some(2)));
+        assert!(lies(None));
+        assert!(lies(Some(7)), "it jumped after the release");
+    }
+
     /// A release that sets an expiry of a millisecond: the client sees no deletion.
     #[test]
     fn a_release_may_let_the_token_expire_at_once() {
@@ -395,6 +451,25 @@ mod tests {
         assert_eq!(lie(5), None);
         let stood = lie(9).unwrap_or_default();
         assert!(stood.contains("it stood all the time"), "{stood}");
+    }
+
+    /// Seed 33 of a lock whose release only compares its own deadline with the time.
+    #[test]
+    fn a_grant_whose_deadline_has_passed_may_be_called_lost_if_its_token_ends_soon() {
+        let lies = |deadline, until| {
+            let told = vec![
+                (0, tries(1, 0)),
+                (0, stores(0, "a", Some(until))),
+                (1, granted(1, Some(deadline))),
+                (8, releases(2, 0, 1)),
+                (9, lost(2)),
+                (11, tries(3, 1)),
+            ];
+            Truth.check(&history(told)) != Finding::Valid
+        };
+        assert!(!lies(7, 10));
+        assert!(lies(9, 10), "its deadline has not passed");
+        assert!(lies(7, 12), "its token stays for long");
     }
 
     #[test]

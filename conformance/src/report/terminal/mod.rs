@@ -255,9 +255,14 @@ pub fn coverage(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
             }
         }
     }
-    let percent = |count: u64, runs: u64| 100.0 * count as f64 / runs.max(1) as f64;
+    // A rare situation has a digit more, so that it does not look as if it had not occurred.
+    let percent = |count: u64, runs: u64| {
+        let share = 100.0 * count as f64 / runs.max(1) as f64;
+        let digits = usize::from(0.0 < share && share < 1.0);
+        format!("{share:.digits$}")
+    };
     let shares = possible.iter();
-    let shares = shares.map(|&(name, seen, runs)| format!("{name} {:.0} %", percent(seen, runs)));
+    let shares = shares.map(|&(name, seen, runs)| format!("{name} {} %", percent(seen, runs)));
     let shares: Vec<String> = shares.collect();
     if !shares.is_empty() {
         writeln!(

@@ -75,6 +75,11 @@ pub trait Nemesis: Sync {
         true
     }
 
+    /// True if it shows most in what holders do at the resource, so that half of its workloads consist of that.
+    fn strikes_accesses(&self) -> bool {
+        false
+    }
+
     /// True if clients work longer than their lease.
     fn overworks(&self) -> bool {
         false

@@ -17,7 +17,9 @@ impl Nemesis for NodeCrash {
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
-        let strike = (SPAN, 2..120_u64, 0..NODES_MAX).prop_map(|(at, length, node)| Strike {
+        // A server that stays away shows which locks need each one of several.
+        let length = prop_oneof![4 => 2..120_u64, 1 => 240..480_u64];
+        let strike = (SPAN, length, 0..NODES_MAX).prop_map(|(at, length, node)| Strike {
             at,
             length,
             fault: Fault::NodeCrash { node, keeps: true },

@@ -17,6 +17,10 @@ impl Nemesis for Pause {
         "client processes are paused for up to two leases"
     }
 
+    fn strikes_accesses(&self) -> bool {
+        true
+    }
+
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
         let strike = (SPAN, 5..240_u64, 0..HOSTS_MAX).prop_map(|(at, length, host)| Strike {
             at,

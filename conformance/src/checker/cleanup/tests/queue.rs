@@ -1,6 +1,7 @@
 //! Clients that stay in the queue.
 
 use super::*;
+use crate::history::CANCELLED;
 
 fn in_order(entries: Vec<(u64, What)>) -> bool {
     let mut history = history(entries);
@@ -43,6 +44,40 @@ fn a_client_that_reaches_no_server_for_a_lease_leaves_its_place() {
         }
     };
     assert!(!leaves(&endless), "the keys do not expire");
+}
+
+/// Seed 391 of `fair`: the server came back after more than a lease, and the process made another call, which left no place.
+#[test]
+fn a_later_call_does_not_know_of_the_place_of_an_earlier_one() {
+    let leaves = |asked: u64, heals: u64, reentrant| {
+        let fault = Fault::NodePause { node: 0 };
+        let cancelled = What::Info {
+            op: 2,
+            error: CANCELLED.to_owned(),
+        };
+        let mut entries = vec![
+            (1, waits(1, 0, 2)),
+            (2, queue(0, &["a"])),
+            (3, What::Strikes { fault }),
+            (3, unknown(1)),
+            (heals, What::Heals { fault }),
+            (asked, waits(2, 0, 9)),
+            (asked, cancelled),
+            (asked + 1, remains(&["queue"], 0, 0)),
+            (50, What::Crash { host: 0 }),
+        ];
+        entries.sort_by_key(|&(at, _)| at);
+        let mut history = history(entries);
+        (history.lease, history.reentrant) = (s(12), reentrant);
+        history.dials(0, 0, 0, Some(3));
+        history.asks(0, 2, Some(2), Some(2));
+        history.dials(0, 0, asked, None);
+        history.asks(1, asked, Some(asked), Some(asked));
+        CleanUp.check(&history) == Finding::Valid
+    };
+    assert!(leaves(19, 15, false));
+    assert!(!leaves(19, 8, false), "the server was back in time");
+    assert!(!leaves(19, 15, true), "it has the place of its owner");
 }
 
 #[test]
