@@ -355,10 +355,9 @@ fn with_room(history: &Reading<'_>, waiter: &Operation) -> Vec<Free> {
     let mut free: Vec<Free> = Vec::new();
     let mut open = None;
     for at in changes {
-        let left = spans.iter().filter(|span| span.gone.0 == at);
         match (open, has_room(at)) {
             (None, true) => {
-                let ended = left.last();
+                let ended = spans.iter().rfind(|span| span.gone.0 == at);
                 let last = ended.and_then(|span| span.expiries.last()?.2);
                 open = Some(Free {
                     from: at.at,

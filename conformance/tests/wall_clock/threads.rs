@@ -12,8 +12,8 @@ use redouble_conformance::{
 };
 use std::{
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -162,12 +162,17 @@ fn a_panic_on_a_thread_is_a_finding() {
     );
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A lock whose thread extends each grant, until it is released.
 struct Renewing;
 
 struct Renewed {
     token: String,
-    until: Arc<Mutex<Duration>>,
+    /// The deadline, in milliseconds.
+    until: Arc<AtomicU64>,
     released: Arc<AtomicBool>,
 }
 
@@ -201,7 +206,7 @@ impl Subject for Renewing {
         };
         let grant = Renewed {
             token,
-            until: Arc::new(Mutex::new(until)),
+            until: Arc::new(AtomicU64::new(millis(until))),
             released: Arc::default(),
         };
         let (until, released) = (Arc::clone(&grant.until), Arc::clone(&grant.released));
@@ -211,9 +216,9 @@ impl Subject for Renewing {
                 std::thread::sleep(lease / 4);
                 let ends = host.now() + lease;
                 let mut expire = redis::cmd("PEXPIRE");
-                expire.arg(&key).arg(lease.as_millis() as u64);
+                expire.arg(&key).arg(millis(lease));
                 if expire.query::<i64>(&mut connection) == Ok(1) {
-                    *until.lock().unwrap() = ends;
+                    until.store(millis(ends), Ordering::Relaxed);
                 }
             }
         });
@@ -222,13 +227,12 @@ impl Subject for Renewing {
 
     async fn release(&self, lock: &BlockingLock, grant: Renewed) -> Result<bool, BoxError> {
         grant.released.store(true, Ordering::Relaxed);
-        let until = *grant.until.lock().unwrap();
-        let grant = (grant.token, until, lock.host.clone());
+        let grant = (grant.token, Duration::ZERO, lock.host.clone());
         Blocking::default().release(lock, grant).await
     }
 
     fn deadline(&self, grant: &Renewed) -> Option<Duration> {
-        Some(*grant.until.lock().unwrap())
+        Some(Duration::from_millis(grant.until.load(Ordering::Relaxed)))
     }
 }
 

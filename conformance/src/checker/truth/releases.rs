@@ -199,7 +199,7 @@ impl Facts<'_> {
             span.expiries.iter().any(|&(at, by, end)| {
                 let theirs = by == Client(host) && it.asked < at && at < it.ended;
                 let longer = end.is_none_or(|end| end > at.at + left);
-                theirs && longer && sent_by_it(span.node, at)
+                theirs && longer && self.exact(span.node, at.at) && sent_by_it(span.node, at)
             })
         })
     }
@@ -351,6 +351,33 @@ mod tests {
         assert!(!lies(Some(frees(0))));
         assert!(lies(None));
         assert!(lies(Some(frees(1))), "another removed it");
+    }
+
+    /// Seed 189 of the same lock: the clock of one of the nodes was slow.
+    #[test]
+    fn the_clock_of_one_of_three_nodes_may_make_a_hold_longer() {
+        let lies = |node| {
+            let fault = Fault::NodeDrift { node, ppm: -76_000 };
+            let mut history = history(vec![
+                (0, What::Strikes { fault }),
+                (0, tries(1, 0)),
+                (0, stores_on(0, 0, "a", Some(10))),
+                (0, stores_on(1, 0, "a", Some(10))),
+                (1, granted(1, Some(9))),
+                (2, releases(2, 0, 1)),
+                (3, stores_on(0, 0, "a", Some(6))),
+                (3, stores_on(1, 0, "a", Some(9))),
+                (4, done(2)),
+                (20, What::Heals { fault }),
+            ]);
+            history.topology = Topology::Nodes(3);
+            history.terms.hold = s(5);
+            history.dials(0, 1, 0, None);
+            history.asks(0, 2, Some(3), Some(3));
+            Truth.check(&history) != Finding::Valid
+        };
+        assert!(!lies(1));
+        assert!(lies(0), "the clock of the other node is right");
     }
 
     /// Seed 104 of a lock that stays taken for its whole lease: the clock of the server jumped back before the release at 5.
