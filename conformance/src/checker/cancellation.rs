@@ -3,7 +3,7 @@
 //!
 //! Two round trips are enough where the process ran and was heard, three if several nodes are asked; or as many as it makes
 //! requests one after the other, for instance to dial anew and to load a script again. Otherwise the bound is one lease after the
-//! last fault. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
+//! last fault, or after a request that landed when its process had closed the connection. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
 //! longer counts as a waiter (`Promises::skipping_after`). A process that never runs again is left to deadlock freedom. A lock
 //! with a minimum hold stays taken for that time. A token that ends with its lease in the last fiftieth of it may stay. If several
 //! nodes are asked, a request that one of them executes more than a lease later does not count: its client has long treated the
@@ -182,8 +182,10 @@ impl Facts<'_> {
         };
         let busy = self.0.busy_until(host, asked, it.ended.at, patience, steps);
         let soon = at_least.max(busy + self.0.terms.timing_tolerance()) + hold;
-        // A process that finds a connection broken tries again when it likes.
-        let found_broken = self.0.is_broken(host, node, it.ended.at);
+        // A process that finds a connection broken tries again when it likes. So does one that has closed the connection of the call: the
+        // request may land after the one that was to undo it.
+        let found_broken =
+            self.0.is_broken(host, node, it.ended.at) || self.lands_when_closed(node, it);
         if !found_broken && self.0.fault_intervals().heard_by(node, host, since, soon) {
             return Some(Due {
                 tokens: soon,
@@ -202,6 +204,17 @@ impl Facts<'_> {
         Some(Due {
             tokens: last.checked_add(self.0.lease + spare)?,
             places: self.0.accepts(Excuse::PlaceInQueue).then_some(places),
+        })
+    }
+
+    /// True if a server executed a request of the call after the process had closed the connection.
+    fn lands_when_closed(&self, node: u8, it: &Operation) -> bool {
+        self.0.requests_of(it.actor.host).any(|request| {
+            let session = self.0.session(request);
+            let of_call = it.asked.at <= request.sent && request.sent <= it.ended.at;
+            let landed = request.executed.zip(session.closed);
+            let late = landed.is_some_and(|(executed, closed)| closed <= executed);
+            of_call && late && request.replied.is_none() && self.0.leads_to(session, node)
         })
     }
 
@@ -608,6 +621,29 @@ mod tests {
         assert!(meets(41, &["a", "b"]), "it still counts as a waiter");
         assert!(!meets(42, &["a", "b"]));
         assert!(meets(42, &["b"]));
+    }
+
+    /// Seed 20 of a lock that closes the connection of a call that is dropped: its DEL on a new one overtakes the SET.
+    #[test]
+    fn a_client_has_a_lease_to_undo_what_lands_on_a_connection_that_it_closed() {
+        let freed_at = |at, closed: Option<u64>| {
+            let mut history = history(vec![
+                (1, waits(1, 0, 9)),
+                (3, cancelled(1)),
+                (4, stores(0, "a", Some(40))),
+                (at, frees(0)),
+                (100, What::Crash { host: 9 }),
+            ]);
+            history.terms.latency = s(1);
+            history.dials(0, 0, 0, None);
+            history.sessions[0].closed = closed.map(s);
+            history.asks(0, 2, Some(4), None);
+            Cancellation.check(&history) == Finding::Valid
+        };
+        assert!(freed_at(20, Some(3)));
+        assert!(!freed_at(40, Some(3)), "a lease has passed");
+        assert!(!freed_at(20, Some(5)), "the server had executed it");
+        assert!(!freed_at(20, None));
     }
 
     #[test]
