@@ -3,7 +3,8 @@
 //!
 //! Two round trips are enough where the process ran and was heard, three if several nodes are asked; or as many as it makes
 //! requests one after the other, for instance to dial anew and to load a script again. Otherwise the bound is one lease after the
-//! last fault, or after a request that landed when its process had closed the connection. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
+//! last fault. A request may land when its process has closed the connection, after the one that is to undo it: then the process has an
+//! eighth of a lease more. A place in a queue has no time to live: after a fault it may stay until another client asks and the place no
 //! longer counts as a waiter (`Promises::skipping_after`). A process that never runs again is left to deadlock freedom. A lock
 //! with a minimum hold stays taken for that time. A token that ends with its lease in the last fiftieth of it may stay. If several
 //! nodes are asked, a request that one of them executes more than a lease later does not count: its client has long treated the
@@ -19,6 +20,9 @@ pub struct Cancellation;
 
 /// The most dials and requests, one after the other, that a client may need to undo a call on all servers.
 const STEPS: u32 = 16;
+
+/// A client that has to undo a call once more pauses for this part of a lease at most.
+const PAUSES_PER_LEASE: u32 = 8;
 
 /// A client's own deadline may come before the end of the lease by this part of it.
 const LAST: u32 = 50;
@@ -182,13 +186,18 @@ impl Facts<'_> {
         };
         let busy = self.0.busy_until(host, asked, it.ended.at, patience, steps);
         let soon = at_least.max(busy + self.0.terms.timing_tolerance()) + hold;
-        // A process that finds a connection broken tries again when it likes. So does one that has closed the connection of the call: the
-        // request may land after the one that was to undo it.
-        let found_broken =
-            self.0.is_broken(host, node, it.ended.at) || self.lands_when_closed(node, it);
+        // A process that finds a connection broken tries again when it likes.
+        let found_broken = self.0.is_broken(host, node, it.ended.at);
         if !found_broken && self.0.fault_intervals().heard_by(node, host, since, soon) {
+            // If it has closed the connection of the call, the request may land after the one that is to undo it, and it tries again after
+            // a pause.
+            let again = if self.lands_when_closed(node, it) {
+                self.0.lease / PAUSES_PER_LEASE + self.0.terms.round_trips(2)
+            } else {
+                Duration::ZERO
+            };
             return Some(Due {
-                tokens: soon,
+                tokens: soon + again,
                 places: None,
             });
         }
@@ -625,7 +634,7 @@ mod tests {
 
     /// Seed 20 of a lock that closes the connection of a call that is dropped: its DEL on a new one overtakes the SET.
     #[test]
-    fn a_client_has_a_lease_to_undo_what_lands_on_a_connection_that_it_closed() {
+    fn a_client_may_pause_before_it_undoes_what_landed_on_a_connection_that_it_closed() {
         let freed_at = |at, closed: Option<u64>| {
             let mut history = history(vec![
                 (1, waits(1, 0, 9)),
@@ -634,16 +643,17 @@ mod tests {
                 (at, frees(0)),
                 (100, What::Crash { host: 9 }),
             ]);
-            history.terms.latency = s(1);
+            (history.terms.latency, history.lease) = (s(1), s(40));
             history.dials(0, 0, 0, None);
             history.sessions[0].closed = closed.map(s);
             history.asks(0, 2, Some(4), None);
             Cancellation.check(&history) == Finding::Valid
         };
-        assert!(freed_at(20, Some(3)));
-        assert!(!freed_at(40, Some(3)), "a lease has passed");
-        assert!(!freed_at(20, Some(5)), "the server had executed it");
-        assert!(!freed_at(20, None));
+        // Two round trips take 4 s.
+        assert!(freed_at(16, Some(3)));
+        assert!(!freed_at(20, Some(3)), "it pauses for too long");
+        assert!(!freed_at(16, Some(5)), "the server had executed it");
+        assert!(!freed_at(16, None));
     }
 
     #[test]

@@ -75,10 +75,11 @@ fn hrandfield(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if with_values && count.unsigned_abs() > (i64::MAX / 2).unsigned_abs() {
         return Err(CommandError::Text("ERR value is out of range".into()));
     }
+    let limits = ctx.output_limits();
     let (Some(hash), rng) = ctx.read_with_draws::<Hash>(key)? else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let positions = random::positions(rng, hash.len(), count, "fields")?;
+    let positions = random::positions(rng, hash.len(), count, limits, "fields")?;
     let pairs = positions.into_iter().filter_map(|at| hash.at(at));
     Ok(if with_values {
         Reply::Pairs(pairs.map(pair).collect())

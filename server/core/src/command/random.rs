@@ -1,12 +1,14 @@
 //! Random elements of collections, as drawn by HRANDFIELD, SRANDMEMBER and similar commands.
 
 use super::CommandError;
-use crate::engine::Rng;
+use crate::engine::{OutputLimits, Rng};
 use std::collections::BTreeSet;
 
 /// Largest number of elements that a command with a negative count returns. Redis writes until its memory
 /// ends.
-pub(super) const RANDOM_MAX: usize = 1 << 22;
+const RANDOM_MAX: usize = 1 << 22;
+/// Least number of bytes of an element in a reply: `$0`, an empty line, and the ends of both lines.
+const ELEMENT_BYTES_MIN: usize = 6;
 /// Share below which elements are drawn until they differ (`HRANDFIELD_SUB_STRATEGY_MUL`).
 const FEW: usize = 3;
 
@@ -15,22 +17,38 @@ pub(super) fn one(rng: &mut Rng, len: usize) -> usize {
     (rng.next_u64() % len as u64) as usize
 }
 
+/// Returns how many elements a command draws for a negative count. A client whose reply exceeds the hard limit of its output is
+/// disconnected, so the command draws no more than that takes.
+pub(super) fn repeated(
+    size: usize,
+    limits: OutputLimits,
+    what: &str,
+) -> Result<usize, CommandError> {
+    let exceeds = limits.hard_bytes / ELEMENT_BYTES_MIN + 1;
+    if size <= RANDOM_MAX {
+        Ok(size)
+    } else if exceeds <= RANDOM_MAX {
+        Ok(exceeds)
+    } else {
+        let text = format!("ERR redouble gives no more than {RANDOM_MAX} random {what} at once");
+        Err(CommandError::Text(text.into()))
+    }
+}
+
 /// Returns the positions for a command with a count: different ones, or for a negative count any.
 pub(super) fn positions(
     rng: &mut Rng,
     len: usize,
     count: i64,
+    limits: OutputLimits,
     what: &str,
 ) -> Result<Vec<usize>, CommandError> {
     let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count >= 0 {
-        Ok(different(rng, len, size))
-    } else if size <= RANDOM_MAX {
-        Ok((0..size).map(|_| one(rng, len)).collect())
-    } else {
-        let text = format!("ERR redouble gives no more than {RANDOM_MAX} random {what} at once");
-        Err(CommandError::Text(text.into()))
+        return Ok(different(rng, len, size));
     }
+    let size = repeated(size, limits, what)?;
+    Ok((0..size).map(|_| one(rng, len)).collect())
 }
 
 /// `count` different positions below `len`, in ascending order.

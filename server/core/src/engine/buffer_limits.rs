@@ -181,6 +181,9 @@ impl fmt::Display for BufferLimits {
 }
 
 impl BufferLimits {
+    /// No class has a limit.
+    pub(crate) const NONE: Self = Self([limit(0, 0, 0); 3]);
+
     /// Limits of a client; subscribers and replicas have limits of their own.
     pub(crate) fn of_client(self, is_subscriber: bool, is_replica: bool) -> OutputLimits {
         let class = match (is_replica, is_subscriber) {

@@ -130,3 +130,30 @@ async fn a_subscriber_over_a_socket_that_does_not_read_is_disconnected() -> Test
     while slow.read(&mut chunk).is_ok_and(|count| count > 0) {}
     Ok(())
 }
+
+/// `hrandfieldCommand` and its like stop as soon as the client is to be disconnected. Without a limit the server answers an error, as it does
+/// to a script, whose calls have no output.
+#[tokio::test]
+async fn a_command_for_countless_random_elements_ends_at_the_hard_limit() -> Test {
+    let commands = [
+        ["HSET h f v", "HRANDFIELD h -999999999"],
+        ["SADD s m", "SRANDMEMBER s -999999999"],
+        ["ZADD z 1 m", "ZRANDMEMBER z -999999999"],
+    ];
+    for [stores, draws] in commands {
+        let limited = server("normal 100kb 0 0").await?;
+        limited.command(stores.split(' '))?;
+        let in_script = ["EVAL", "return redis.pcall(unpack(ARGV))", "0"];
+        let in_script = limited.command(in_script.into_iter().chain(draws.split(' ')));
+        assert!(in_script.is_err_and(|error| error.to_string().contains("no more than")));
+        let mut stream = limited.connect();
+        stream.write_all(format!("{draws}\r\n").as_bytes()).await?;
+        assert!(stream.is_closed(), "{draws}");
+
+        let unlimited = server("normal 0 0 0").await?;
+        unlimited.command(stores.split(' '))?;
+        let answered = unlimited.command(draws.split(' '));
+        assert!(answered.is_err_and(|error| error.to_string().contains("no more than")));
+    }
+    Ok(())
+}

@@ -56,10 +56,11 @@ fn srandmember(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     let count = args.integer_within(-i64::MAX, i64::MAX)?;
+    let limits = ctx.output_limits();
     let (Some(set), rng) = ctx.read_with_draws::<Set>(key)? else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let positions = random::positions(rng, set.len(), count, "members")?;
+    let positions = random::positions(rng, set.len(), count, limits, "members")?;
     let members = positions.into_iter().filter_map(|at| set.at(at));
     Ok(Reply::Array(
         members

@@ -1,7 +1,7 @@
 //! Sorted sets: walks through all members, and random members.
 
 use super::{ACCESS, elements_reply, row};
-use crate::command::random::{RANDOM_MAX, different};
+use crate::command::random::{different, repeated};
 use crate::command::scan::{Options, parse_cursor};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::command::{Args, CommandError};
@@ -50,6 +50,7 @@ fn zrandmember(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if with_scores && count.unsigned_abs() > (i64::MAX / 2).unsigned_abs() {
         return Err(CommandError::Text("ERR value is out of range".into()));
     }
+    let limits = ctx.output_limits();
     let (Some(set), rng) = ctx.read_with_draws::<SortedSet>(key)? else {
         return Ok(Reply::Array(Vec::new()));
     };
@@ -63,12 +64,10 @@ fn zrandmember(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     } else if count >= 0 {
         let ranks = different(rng, set.len(), size);
         ranks.into_iter().filter_map(|rank| set.at(rank)).collect()
-    } else if size <= RANDOM_MAX {
+    } else {
+        let size = repeated(size, limits, "members")?;
         let ranks = (0..size).map(|_| (rng.next_u64() % len) as usize);
         ranks.filter_map(|rank| set.at(rank)).collect()
-    } else {
-        let text = format!("ERR redouble gives no more than {RANDOM_MAX} random members at once");
-        return Err(CommandError::Text(text.into()));
     };
     Ok(elements_reply(elements, with_scores))
 }

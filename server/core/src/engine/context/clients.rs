@@ -1,7 +1,7 @@
 //! Access of handlers to connections: sessions, waiters, subscriptions, tracking, watched keys, pauses.
 
 use super::Ctx;
-use crate::engine::buffer_limits::Traffic;
+use crate::engine::buffer_limits::{BufferLimits, OutputLimits, Traffic};
 use crate::engine::channel::Space;
 use crate::engine::clients::blocking::Waiters;
 use crate::engine::clients::buffers::ReplyBufferSettings;
@@ -33,6 +33,17 @@ impl Ctx<'_> {
             sent.add(session.output.traffic());
         }
         sent
+    }
+
+    /// Limits of the output of the caller. A reply to a script is no output.
+    pub(crate) fn output_limits(&self) -> OutputLimits {
+        let limits = match self.origin {
+            Origin::Script => BufferLimits::NONE,
+            Origin::Client | Origin::Exec | Origin::Retry => {
+                self.state.config.client_output_buffer_limit
+            }
+        };
+        limits.of_client(self.session.is_subscribed, self.session.reads_stream())
     }
 
     /// All other connections. The caller's session is [`Ctx::session`].
