@@ -13,6 +13,7 @@ use crate::connection::Ending;
 use crate::engine::UnixMicros;
 #[cfg(feature = "script")]
 use crate::engine::{ConnId, NodeApi};
+use crate::node::SharedNode;
 use crate::node_handle::NodeHandle;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,11 +117,20 @@ impl EventLoop {
         while let Some(connection) = set.next(Some(caller)) {
             shared.serve_beside(api, &connection, now);
         }
-        set.flush_served(kept);
         shared.wake_in_process();
-        for connection in shared.take_notified_sockets() {
-            set.flush(&connection);
-        }
+        send(&mut set, shared, kept);
+    }
+}
+
+/// Sends the output of all connections that have some. Of those that were served the first `kept` have to wait.
+fn send(set: &mut SocketSet, shared: &SharedNode, kept: usize) {
+    if shared.is_down() {
+        // Before the connections are closed: a client that reads the end of its stream must not be able to connect.
+        set.stop_listening();
+    }
+    set.flush_served(kept);
+    for connection in shared.take_notified_sockets() {
+        set.flush(&connection);
     }
 }
 
@@ -204,15 +214,6 @@ impl LoopTurn<'_> {
 
     /// Sends the output of all connections that have some.
     fn flush(&mut self) {
-        let news = self.handle.shared.take_notified_sockets();
-        let mut set = self.event_loop.set();
-        if self.handle.shared.is_down() {
-            // Before the connections are closed: a client that reads the end of its stream must not be able to connect.
-            set.stop_listening();
-        }
-        set.flush_served(0);
-        for connection in news {
-            set.flush(&connection);
-        }
+        send(&mut self.event_loop.set(), &self.handle.shared, 0);
     }
 }

@@ -54,6 +54,34 @@ fn a_server_that_is_shut_down_refuses_connections() -> Test {
     Ok(())
 }
 
+/// The same while a script runs: another part of the server answers then.
+#[test]
+fn a_server_that_is_shut_down_beside_a_script_refuses_connections() -> Test {
+    let server = Server::start_blocking()?;
+    let (mut client, mut caller) = (dial(&server)?, dial(&server)?);
+    ask(&mut client, b"CONFIG SET lua-time-limit 1\r\n")?;
+    expect(&mut client, b"+OK\r\n")?;
+    ask(&mut caller, b"EVAL \"while true do end\" 0\r\n")?;
+    // Until the script has run for so long that the server says so.
+    let is_busy = |client: &mut TcpStream| -> Result<bool, Box<dyn std::error::Error>> {
+        ask(client, b"PING\r\n")?;
+        let mut reply = Vec::new();
+        while reply.last() != Some(&b'\n') {
+            let mut byte = [0];
+            client.read_exact(&mut byte)?;
+            reply.extend(byte);
+        }
+        Ok(reply.starts_with(b"-BUSY"))
+    };
+    while !is_busy(&mut client)? {}
+    ask(&mut client, b"SHUTDOWN NOSAVE\r\n")?;
+    assert!(has_ended(&mut client));
+    let refused = TcpStream::connect(server.addr()).err();
+    let kind = refused.ok_or("connected")?.kind();
+    assert_eq!(kind, io::ErrorKind::ConnectionRefused);
+    Ok(())
+}
+
 /// INFO counts what the server has read and written, with the request that asks for it.
 #[test]
 fn bytes_of_the_network_are_counted() -> Test {
