@@ -191,11 +191,12 @@ impl Facts<'_> {
         if !found_broken && self.0.fault_intervals().heard_by(node, host, since, soon) {
             // If it has closed the connection of the call, the request may land after the one that is to undo it, and it tries again after
             // a pause.
-            let again = if self.lands_when_closed(node, it) {
-                self.0.lease / PAUSES_PER_LEASE + self.0.terms.round_trips(2)
-            } else {
-                Duration::ZERO
-            };
+            let again =
+                if self.0.accepts(Excuse::ClosedConnection) && self.lands_when_closed(node, it) {
+                    self.0.lease / PAUSES_PER_LEASE + self.0.terms.round_trips(2)
+                } else {
+                    Duration::ZERO
+                };
             return Some(Due {
                 tokens: soon + again,
                 places: None,

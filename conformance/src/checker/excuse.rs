@@ -7,13 +7,14 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 55] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::LastMillisecond,
         Self::ClockSetBack,
         Self::SharedExpiry,
         Self::OwnersToken,
+        Self::RestGivenUp,
         Self::BrokenConnection,
         Self::WaitsInProcess,
         Self::ConnectionOfOneCall,
@@ -33,6 +34,7 @@ impl Excuse {
         Self::ExtensionInFlight,
         Self::RequestsInARow,
         Self::EndsWithLease,
+        Self::ClosedConnection,
         Self::PlaceInQueue,
         Self::LateLevel,
         Self::RequestOutstanding,
@@ -59,6 +61,7 @@ impl Excuse {
         Self::UndoneMeanwhile,
         Self::GrantedTooLate,
         Self::PartExpired,
+        Self::DeadlinePassed,
         Self::FewForgot,
     ];
 
@@ -68,9 +71,11 @@ impl Excuse {
         match self {
             Self::ConcurrentGrants => Property::Fencing,
             Self::ClearedAway => Property::Linearizable,
-            Self::LastMillisecond | Self::ClockSetBack | Self::SharedExpiry | Self::OwnersToken => {
-                Property::Ownership
-            }
+            Self::LastMillisecond
+            | Self::ClockSetBack
+            | Self::SharedExpiry
+            | Self::OwnersToken
+            | Self::RestGivenUp => Property::Ownership,
             Self::BrokenConnection
             | Self::WaitsInProcess
             | Self::ConnectionOfOneCall
@@ -86,9 +91,11 @@ impl Excuse {
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain
             | Self::ExtensionInFlight => Property::Renewal,
-            Self::RequestsInARow | Self::EndsWithLease | Self::PlaceInQueue | Self::LateLevel => {
-                Property::Cancellation
-            }
+            Self::RequestsInARow
+            | Self::EndsWithLease
+            | Self::ClosedConnection
+            | Self::PlaceInQueue
+            | Self::LateLevel => Property::Cancellation,
             Self::RequestOutstanding
             | Self::StoppedBetweenRequests
             | Self::OwnRequestHarmed
@@ -111,7 +118,8 @@ impl Excuse {
             | Self::EarlierRequest
             | Self::UndoneMeanwhile
             | Self::GrantedTooLate
-            | Self::PartExpired => Property::Truth,
+            | Self::PartExpired
+            | Self::DeadlinePassed => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -258,6 +266,16 @@ impl Excuse {
                 "undoing a call takes several requests, each sent as soon as the one before has its reply: to dial \
                  anew, to load a script again"
             }
+            Self::ClosedConnection => {
+                "a request of the call lands after its process has closed the connection and tried to undo it: the process has an eighth of \
+                 a lease more"
+            }
+            Self::DeadlinePassed => {
+                "the client's deadline has passed and the token ends within a quarter of a lease: the release says that the lock was lost"
+            }
+            Self::RestGivenUp => {
+                "an extension on several nodes finds the grant lost, removes what is left of it, and says so"
+            }
             Self::EndsWithLease => {
                 "nearly all of the token's lease is over: the client's own deadline has passed, and it leaves the rest to the server"
             }
@@ -346,6 +364,9 @@ impl Excuse {
             }
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
             Self::EndsWithLease => "a fifteenth of the lease is left",
+            Self::RestGivenUp => "the extension succeeds",
+            Self::ClosedConnection => "the server had executed the request before",
+            Self::DeadlinePassed => "the token stays for half a lease",
             Self::PlaceInQueue => "the place stays when the other client has asked",
             Self::LateLevel => "that request had its reply",
             Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
@@ -372,8 +393,8 @@ mod tests {
     use crate::{
         checker::{CHECKERS, Witness, hand_made::*},
         history::{
-            Actor, CANCELLED, Call, Cause, History, Holder, Kind, Mode, Moment, Reading, Scope,
-            Token, What,
+            Actor, CANCELLED, Call, Cause, History, Holder, Kind, Mode, Moment, Reading, Refusal,
+            Scope, Token, What,
         },
         scenario::{Direction, Fault, Lost, Topology},
         verdict::Claim,
@@ -500,6 +521,9 @@ mod tests {
                 cleans_up(&[(51, 52), (53, 56)]),
             ),
             Excuse::EndsWithLease => (left_until(55), left_until(60)),
+            Excuse::RestGivenUp => (gives_the_rest_up(true), gives_the_rest_up(false)),
+            Excuse::ClosedConnection => (lands_when_closed(3), lands_when_closed(5)),
+            Excuse::DeadlinePassed => (lost_after_its_deadline(10), lost_after_its_deadline(13)),
             Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
             Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
             Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
@@ -712,7 +736,7 @@ mod tests {
                 9,
                 What::Fail {
                     op: 2,
-                    why: crate::history::Refusal::Lost,
+                    why: Refusal::Lost,
                 },
             ),
         ]);
@@ -1269,6 +1293,64 @@ mod tests {
         (history.lease, history.terms.latency) = (s(90), s(1));
         history.dials(0, 0, 1, None);
         history
+    }
+
+    /// Two of three nodes lose a grant. An extension removes it from the third one, and is told that it is lost, or that it was extended.
+    fn gives_the_rest_up(is_lost: bool) -> History {
+        let why = Refusal::Lost;
+        let mut history = history(vec![
+            (0, tries(1, 0)),
+            (0, stores_on(0, 0, "a", Some(10))),
+            (0, stores_on(1, 0, "a", Some(10))),
+            (0, stores_on(2, 0, "a", Some(10))),
+            (1, granted(1, Some(9))),
+            (2, empties(0, Cause::Fault)),
+            (2, empties(1, Cause::Fault)),
+            (3, renews(2, 0, 1)),
+            (4, empties(2, Cause::Client(0))),
+            (
+                5,
+                match is_lost {
+                    true => What::Fail { op: 2, why },
+                    false => done(2),
+                },
+            ),
+        ]);
+        history.topology = Topology::Nodes(3);
+        history
+    }
+
+    /// A call is cancelled at 3. The server executes its request at 4, and its process removes the token 12 s later.
+    fn lands_when_closed(closed: u64) -> History {
+        let cancelled = What::Info {
+            op: 1,
+            error: CANCELLED.to_owned(),
+        };
+        let mut history = history(vec![
+            (1, waits(1, 0, 9)),
+            (3, cancelled),
+            (4, stores(0, "a", Some(40))),
+            (16, frees(0)),
+            (100, What::Crash { host: 9 }),
+        ]);
+        (history.lease, history.terms.latency) = (s(40), s(1));
+        history.dials(0, 0, 0, None);
+        history.sessions[0].closed = Some(s(closed));
+        history.asks(0, 2, Some(4), None);
+        history
+    }
+
+    /// A release at 8 says that the lock was lost. The client's deadline was at 7, and the server stores the token for longer.
+    fn lost_after_its_deadline(until: u64) -> History {
+        let why = Refusal::Lost;
+        history(vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", Some(until))),
+            (1, granted(1, Some(7))),
+            (8, releases(2, 0, 1)),
+            (9, What::Fail { op: 2, why }),
+            (20, tries(3, 1)),
+        ])
     }
 
     fn ends_late(asked: &[(u64, u64)]) -> History {

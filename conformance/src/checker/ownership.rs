@@ -3,7 +3,7 @@
 //! The checker looks at what the server stored, and at the request that changed it. A stored token belongs to the
 //! client process that named it for a grant or queued with it, else to the one whose request stored it. While the token is unexpired, no request of another process may change it.
 //! While its holder believes that it holds the lock, no request at all may remove it: a release by the holder would
-//! have ended the belief.
+//! have ended the belief. An extension on several nodes that finds the grant lost may remove the rest of it.
 //!
 //! The own token of a grant is the token that the subject named. If the subject names none, the checker takes the
 //! tokens that the holder's process stored during the acquisition, and picks the one that most nodes stored when the
@@ -12,8 +12,10 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Cause, Excuse, Holder, Kind, Moment, OpId, Reading, Scope, Tokens, What,
+    Actor, Belief, Call, Cause, Excuse, Holder, Kind, Moment, OpId, Outcome, Reading, Refusal,
+    Scope, Tokens, What,
 };
+use crate::scenario::Topology;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -219,13 +221,31 @@ fn wrong(
     // If all grants of an owner share a token, a release of one grant may end another grant of this owner.
     let is_owners = holders.of_owners.contains(&*before.stored.token);
     let believed = !(is_owners && history.accepts(Excuse::OwnersToken))
-        && holder.is_some_and(|belief| belief.from < at && at < belief.to);
+        && holder.is_some_and(|belief| {
+            let is_held = belief.from < at && at < belief.to;
+            is_held && !is_given_up(history, belief, at)
+        });
     let verb = if after.is_empty() {
         "freed"
     } else {
         "overwrote"
     };
     (foreign || believed).then_some(verb)
+}
+
+/// Returns true if an extension of the grant on several nodes was under way, which then said that the grant was lost.
+fn is_given_up(history: &Reading<'_>, belief: &Belief, at: Moment) -> bool {
+    let renews = Call::Renew {
+        grant: belief.grant,
+    };
+    let several = matches!(history.topology, Topology::Nodes(2..));
+    let mut calls = history.operations().iter();
+    several
+        && history.accepts(Excuse::RestGivenUp)
+        && calls.any(|it| {
+            let under_way = it.call == renews && it.asked < at && at < it.ended;
+            under_way && it.outcome == Outcome::Fail(Refusal::Lost)
+        })
 }
 
 fn witness(

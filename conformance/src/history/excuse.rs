@@ -13,6 +13,8 @@ pub enum Excuse {
     SharedExpiry,
     /// All grants of an owner have the same token.
     OwnersToken,
+    /// An extension that finds the grant lost on a majority removes the rest of it.
+    RestGivenUp,
     /// A call found a connection broken.
     BrokenConnection,
     /// A task waits for another one of its process.
@@ -51,6 +53,8 @@ pub enum Excuse {
     RequestsInARow,
     /// A token ends with its lease, nearly all of which is over.
     EndsWithLease,
+    /// A request of the call lands after its process has closed the connection.
+    ClosedConnection,
     /// A place in a queue stays until the next client asks.
     PlaceInQueue,
     /// A request of an earlier call of the owner landed late.
@@ -105,6 +109,8 @@ pub enum Excuse {
     ClearedAway,
     /// A grant that the servers store in several places expired in some of them.
     PartExpired,
+    /// The client's deadline has passed, and the token ends soon.
+    DeadlinePassed,
     /// Few enough nodes forgot a grant.
     FewForgot,
 }

@@ -165,8 +165,15 @@ fn is_safe(lock: &Foreign, backend: &dyn Backend, trial: &Trial) {
         judged.witness(it.property).is_some()
     };
     let mut unsafe_in = trial.counterexamples.iter();
-    let broken = unsafe_in.any(|it| SAFETY.contains(&it.property) && again(it) && again(it));
-    assert!(!broken, "{:?}", told(trial));
+    let broken = unsafe_in.find(|it| SAFETY.contains(&it.property) && again(it) && again(it));
+    if let Some(broken) = broken {
+        panic!(
+            "{:?}\n{}\n{}",
+            told(trial),
+            broken.scenario.to_json(),
+            broken.timeline()
+        );
+    }
 }
 
 /// A scenario with one client: its calls with their times in milliseconds. The first reply after `lost_at_ms` is lost.

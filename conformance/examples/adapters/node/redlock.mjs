@@ -62,10 +62,15 @@ const ops = {
     grants.set(id, lock);
     return { answer: 'ok', deadline_ns: deadline(lock) };
   }),
-  renew: ({ grant }) => ask(async () => {
-    const lock = await grants.get(grant).extend(lease);
-    return { answer: 'ok', deadline_ns: deadline(lock) };
-  }),
+  // An extension that fails removes what is left of the grant, so the grant is lost.
+  renew: async ({ grant }) => {
+    try {
+      const lock = await grants.get(grant).extend(lease);
+      return { answer: 'ok', deadline_ns: deadline(lock) };
+    } catch (error) {
+      return { answer: 'refused', error: error.message };
+    }
+  },
   release: ({ grant }) => ask(async () => {
     const lock = grants.get(grant);
     await lock.unlock();

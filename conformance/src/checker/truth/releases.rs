@@ -3,8 +3,8 @@
 use super::{Facts, losses::LATE_SHARE};
 use crate::{
     history::{
-        Belief, Cause::Client, End, FaultEffect, Moment, Operation, Outcome, Refusal, TokenSpan,
-        What,
+        Belief, Cause::Client, End, Excuse, FaultEffect, Moment, Operation, Outcome, Refusal,
+        TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -32,7 +32,8 @@ impl Facts<'_> {
         let inner = self.is_shared(belief, it);
         // The client knows that its deadline has passed. The token may stand a little longer, and that of an owner for another grant.
         let passed = belief.end == End::Deadline && belief.to <= it.asked;
-        let over = passed && (inner || self.ends_soon(belief, it));
+        let ends = || self.0.accepts(Excuse::DeadlinePassed) && self.ends_soon(belief, it);
+        let over = passed && (inner || ends());
         match it.outcome {
             Outcome::Ok
                 if !inner
