@@ -1295,7 +1295,8 @@ mod tests {
         history
     }
 
-    /// Two of three nodes lose a grant. An extension removes it from the third one, and is told that it is lost, or that it was extended.
+    /// Two of three nodes lose a grant. The lock's extension removes the token from the third node, and tells the client that the grant is
+    /// lost, or that it was extended.
     fn gives_the_rest_up(is_lost: bool) -> History {
         let why = Refusal::Lost;
         let mut history = history(vec![

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, Holder, Mode, What},
+        history::{Cause, Mode, What},
         scenario::Lost,
     };
 
@@ -296,22 +296,14 @@ mod tests {
 
     #[test]
     fn waiters_for_more_permits_than_there_are_are_granted_in_turn() {
-        let wants = |op, host, permits| What::Invoke {
-            op,
-            actor: crate::history::Actor::on(host),
-            call: Call::Acquire {
-                mode: Mode::Permits(permits),
-                wait: s(60),
-            },
-        };
         let overtakes = |permits, count, queued: bool| {
-            let mut entries = vec![(1, wants(1, 0, permits))];
+            let mut entries = vec![(1, wants(1, 0, permits, 60))];
             if queued {
-                let places = [(2, queue(0, &["a"])), (3, wants(2, 1, permits))];
+                let places = [(2, queue(0, &["a"])), (3, wants(2, 1, permits, 60))];
                 entries.extend(places);
                 entries.push((4, queue(1, &["a", "b"])));
             } else {
-                entries.push((20, wants(2, 1, permits)));
+                entries.push((20, wants(2, 1, permits, 60)));
             }
             entries.extend([(21, granted(2, Some(30))), (50, granted(1, Some(60)))]);
             let mut history = history(entries);
@@ -330,36 +322,15 @@ mod tests {
     #[test]
     fn the_only_free_permit_goes_to_the_first_waiter() {
         let overtakes = |taken: &[&str], first| {
-            let wants = |op, host, permits| What::Invoke {
-                op,
-                actor: crate::history::Actor::on(host),
-                call: Call::Acquire {
-                    mode: Mode::Permits(permits),
-                    wait: s(60),
-                },
-            };
-            let server = |host, tokens: Vec<&str>| What::Server {
-                node: 0,
-                cause: Cause::Client(host),
-                stored: tokens
-                    .into_iter()
-                    .map(|token| Holder {
-                        token: token.as_bytes().to_vec(),
-                        expires: Some(s(90)),
-                        mode: Some(Mode::Permits(1)),
-                        ..Holder::default()
-                    })
-                    .collect(),
-                anonymous: 0,
-            };
+            let server = |host, tokens: &[&str]| stores_permits(host, tokens, 90);
             let mut history = history(vec![
-                (0, server(3, vec!["c", "d"])),
-                (1, wants(1, 0, first)),
+                (0, server(3, &["c", "d"])),
+                (1, wants(1, 0, first, 60)),
                 (2, queue(0, &["a"])),
-                (3, wants(2, 1, 1)),
+                (3, wants(2, 1, 1, 60)),
                 (4, queue(1, &["a", "b"])),
-                (20, server(3, taken.to_vec())),
-                (21, server(1, [taken, &["b"]].concat())),
+                (20, server(3, taken)),
+                (21, server(1, &[taken, &["b"]].concat())),
                 (21, granted(2, Some(30))),
                 (50, granted(1, Some(60))),
             ]);

@@ -607,6 +607,34 @@ pub(crate) mod hand_made {
         }
     }
 
+    /// A client asks for so many permits of a semaphore.
+    pub(crate) fn wants(op: OpId, host: u8, permits: u32, wait: u64) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(host),
+            call: Call::Acquire {
+                mode: Mode::Permits(permits),
+                wait: s(wait),
+            },
+        }
+    }
+
+    /// The server stores a permit under each of these tokens.
+    pub(crate) fn stores_permits(host: u8, tokens: &[&str], expires: u64) -> What {
+        let stored = tokens.iter().map(|token| Holder {
+            token: token.as_bytes().to_vec(),
+            expires: Some(s(expires)),
+            mode: Some(Mode::Permits(1)),
+            ..Holder::default()
+        });
+        What::Server {
+            node: 0,
+            cause: Cause::Client(host),
+            stored: stored.collect(),
+            anonymous: 0,
+        }
+    }
+
     pub(crate) fn frees(host: u8) -> What {
         empties(0, Cause::Client(host))
     }

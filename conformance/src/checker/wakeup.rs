@@ -798,7 +798,7 @@ mod tests {
         assert!(taken(8, None, true));
         assert!(!taken(9, None, true), "its place is gone by then");
         assert!(!taken(8, Some(6), true), "it heard that the lock is free");
-        assert!(!taken(8, None, false), "nobody is in front");
+        assert!(!taken(8, None, false), "no client waits in front");
     }
 
     /// A release at 5 stores the token of a waiter, which is granted the lock at `at`.
@@ -828,37 +828,16 @@ mod tests {
     /// A semaphore of two permits. One is taken until 40, the other one is released at 5, and a waiter takes it at `at`.
     #[test]
     fn a_free_permit_is_enough() {
-        let passes = |at: u64, wants: u32, rival: Option<u32>| {
-            let asks = |op, host, permits| What::Invoke {
-                op,
-                actor: Actor::on(host),
-                call: Call::Acquire {
-                    mode: Mode::Permits(permits),
-                    wait: s(50),
-                },
-            };
-            let server = |tokens: &[&str]| What::Server {
-                node: 0,
-                cause: Cause::Client(0),
-                stored: tokens
-                    .iter()
-                    .map(|token| Holder {
-                        token: token.as_bytes().to_vec(),
-                        expires: Some(s(40)),
-                        mode: Some(Mode::Permits(1)),
-                        ..Holder::default()
-                    })
-                    .collect(),
-                anonymous: 0,
-            };
+        let passes = |at: u64, wanted: u32, rival: Option<u32>| {
+            let server = |tokens: &[&str]| stores_permits(0, tokens, 40);
             let mut entries = vec![
                 (0, server(&["a", "c"])),
-                (1, asks(1, 1, wants)),
+                (1, wants(1, 1, wanted, 50)),
                 (5, server(&["a"])),
                 (at, server(&["a", "b"])),
                 (at, granted(1, Some(39))),
             ];
-            entries.extend(rival.map(|permits| (2, asks(2, 2, permits))));
+            entries.extend(rival.map(|permits| (2, wants(2, 2, permits, 50))));
             entries.sort_by_key(|&(at, _)| at);
             let mut history = history(entries);
             history.kind = Kind::Semaphore(2);

@@ -191,7 +191,8 @@ impl Facts<'_> {
                 .peekable();
             those.peek().is_some() && those.all(|request| it.asked <= request.sent_at())
         };
-        // An extension that lands late keeps nobody out if another request of the release removes it.
+        // The server may execute an extension during the release. It keeps no client out if a later request of the release removes
+        // the token.
         let mut stays = self.of_grant(belief).into_iter().filter(|span| {
             let (gone, by) = span.gone;
             !(by == Client(host) && gone < it.ended)

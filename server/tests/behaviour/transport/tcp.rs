@@ -12,6 +12,17 @@ fn dial(server: &Server) -> io::Result<TcpStream> {
     Ok(client)
 }
 
+/// Reads a line with its end.
+fn line(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        let mut byte = [0];
+        client.read_exact(&mut byte)?;
+        line.extend(byte);
+    }
+    Ok(line)
+}
+
 #[test]
 fn tcp_serves_as_all_transports_do() -> Test {
     check(|builder| builder, dial)
@@ -54,7 +65,7 @@ fn a_server_that_is_shut_down_refuses_connections() -> Test {
     Ok(())
 }
 
-/// The same while a script runs: another part of the server answers then.
+/// The same while a script runs: the thread that runs the script serves the sockets then.
 #[test]
 fn a_server_that_is_shut_down_beside_a_script_refuses_connections() -> Test {
     let server = Server::start_blocking()?;
@@ -65,13 +76,7 @@ fn a_server_that_is_shut_down_beside_a_script_refuses_connections() -> Test {
     // Until the script has run for so long that the server says so.
     let is_busy = |client: &mut TcpStream| -> Result<bool, Box<dyn std::error::Error>> {
         ask(client, b"PING\r\n")?;
-        let mut reply = Vec::new();
-        while reply.last() != Some(&b'\n') {
-            let mut byte = [0];
-            client.read_exact(&mut byte)?;
-            reply.extend(byte);
-        }
-        Ok(reply.starts_with(b"-BUSY"))
+        Ok(line(client)?.starts_with(b"-BUSY"))
     };
     while !is_busy(&mut client)? {}
     ask(&mut client, b"SHUTDOWN NOSAVE\r\n")?;
@@ -88,13 +93,7 @@ fn bytes_of_the_network_are_counted() -> Test {
     let server = Server::start_blocking()?;
     let figure = |client: &mut TcpStream, name: &str| -> Result<u64, Box<dyn std::error::Error>> {
         ask(client, b"INFO stats\r\n")?;
-        let mut head = Vec::new();
-        while head.last() != Some(&b'\n') {
-            let mut byte = [0];
-            client.read_exact(&mut byte)?;
-            head.extend(byte);
-        }
-        let head = String::from_utf8(head)?;
+        let head = String::from_utf8(line(client)?)?;
         let size: usize = head.trim_start_matches('$').trim_end().parse()?;
         let mut text = vec![0; size + 2];
         client.read_exact(&mut text)?;
