@@ -274,7 +274,7 @@ impl Excuse {
                 "the client's deadline has passed and the token ends within a quarter of a lease: the release says that the lock was lost"
             }
             Self::RestGivenUp => {
-                "an extension on several nodes finds the grant lost, removes what is left of it, and says so"
+                "an extension on several nodes finds that no majority stores the grant, removes what is left of it, and says so"
             }
             Self::EndsWithLease => {
                 "nearly all of the token's lease is over: the client's own deadline has passed, and it leaves the rest to the server"
@@ -364,7 +364,7 @@ impl Excuse {
             }
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
             Self::EndsWithLease => "a fifteenth of the lease is left",
-            Self::RestGivenUp => "the extension succeeds",
+            Self::RestGivenUp => "two of three servers still store the grant",
             Self::ClosedConnection => "the server had executed the request before",
             Self::DeadlinePassed => "the token stays for half a lease",
             Self::PlaceInQueue => "the place stays when the other client has asked",
@@ -521,7 +521,7 @@ mod tests {
                 cleans_up(&[(51, 52), (53, 56)]),
             ),
             Excuse::EndsWithLease => (left_until(55), left_until(60)),
-            Excuse::RestGivenUp => (gives_the_rest_up(true), gives_the_rest_up(false)),
+            Excuse::RestGivenUp => (gives_the_rest_up(2), gives_the_rest_up(1)),
             Excuse::ClosedConnection => (lands_when_closed(3), lands_when_closed(5)),
             Excuse::DeadlinePassed => (lost_after_its_deadline(10), lost_after_its_deadline(13)),
             Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
@@ -1295,28 +1295,18 @@ mod tests {
         history
     }
 
-    /// Two of three nodes lose a grant. The lock's extension removes the token from the third node, and tells the client that the grant is
-    /// lost, or that it was extended.
-    fn gives_the_rest_up(is_lost: bool) -> History {
+    /// Some of three nodes lose a grant. The lock's extension removes the token from the others, and tells the client
+    /// that the grant is lost.
+    fn gives_the_rest_up(lost: u8) -> History {
         let why = Refusal::Lost;
-        let mut history = history(vec![
-            (0, tries(1, 0)),
-            (0, stores_on(0, 0, "a", Some(10))),
-            (0, stores_on(1, 0, "a", Some(10))),
-            (0, stores_on(2, 0, "a", Some(10))),
-            (1, granted(1, Some(9))),
-            (2, empties(0, Cause::Fault)),
-            (2, empties(1, Cause::Fault)),
-            (3, renews(2, 0, 1)),
-            (4, empties(2, Cause::Client(0))),
-            (
-                5,
-                match is_lost {
-                    true => What::Fail { op: 2, why },
-                    false => done(2),
-                },
-            ),
-        ]);
+        let mut entries = vec![(0, tries(1, 0))];
+        entries.extend((0..3).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
+        entries.push((1, granted(1, Some(9))));
+        entries.extend((0..lost).map(|node| (2, empties(node, Cause::Fault))));
+        entries.push((3, renews(2, 0, 1)));
+        entries.extend((lost..3).map(|node| (4, empties(node, Cause::Client(0)))));
+        entries.push((5, What::Fail { op: 2, why }));
+        let mut history = history(entries);
         history.topology = Topology::Nodes(3);
         history
     }

@@ -3,7 +3,7 @@
 //! The checker looks at what the server stored, and at the request that changed it. A stored token belongs to the
 //! client process that named it for a grant or queued with it, else to the one whose request stored it. While the token is unexpired, no request of another process may change it.
 //! While its holder believes that it holds the lock, no request at all may remove it: a release by the holder would
-//! have ended the belief. An extension on several nodes that finds the grant lost may remove the rest of it.
+//! have ended the belief. An extension on several nodes may remove what is left of a grant that no majority stores.
 //!
 //! The own token of a grant is the token that the subject named. If the subject names none, the checker takes the
 //! tokens that the holder's process stored during the acquisition, and picks the one that most nodes stored when the
@@ -223,7 +223,7 @@ fn wrong(
     let believed = !(is_owners && history.accepts(Excuse::OwnersToken))
         && holder.is_some_and(|belief| {
             let is_held = belief.from < at && at < belief.to;
-            is_held && !is_given_up(history, belief, at)
+            is_held && !is_given_up(history, belief, &before.stored.token, at)
         });
     let verb = if after.is_empty() {
         "freed"
@@ -233,15 +233,21 @@ fn wrong(
     (foreign || believed).then_some(verb)
 }
 
-/// Returns true if an extension of the grant on several nodes was under way, which then said that the grant was lost.
-fn is_given_up(history: &Reading<'_>, belief: &Belief, at: Moment) -> bool {
+/// Returns true if no majority of several nodes stores the grant any more, and an extension of it was under way, which
+/// then said that the grant was lost.
+fn is_given_up(history: &Reading<'_>, belief: &Belief, token: &[u8], at: Moment) -> bool {
+    let Topology::Nodes(nodes @ 2..) = history.topology else {
+        return false;
+    };
     let renews = Call::Renew {
         grant: belief.grant,
     };
-    let several = matches!(history.topology, Topology::Nodes(2..));
+    let spans = history.tokens().spans.iter();
+    let standing = spans.filter(|it| it.token == token && it.from < at && at <= it.gone.0);
+    let standing: BTreeSet<u8> = standing.map(|it| it.node).collect();
     let mut calls = history.operations().iter();
-    several
-        && history.accepts(Excuse::RestGivenUp)
+    history.accepts(Excuse::RestGivenUp)
+        && standing.len() * 2 <= usize::from(nodes)
         && calls.any(|it| {
             let under_way = it.call == renews && it.asked < at && at < it.ended;
             under_way && it.outcome == Outcome::Fail(Refusal::Lost)
