@@ -180,8 +180,12 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -
         property,
         Property::Cancellation | Property::CleanUp | Property::LostReply
     );
-    // Keys without an end are judged of untidy locks too.
-    if tidies && !promises.tidy && property != Property::CleanUp {
+    // Keys without an end are judged of untidy locks too, and so are calls that wait and promise an answer.
+    let judged = match property {
+        Property::LostReply => promises.answers && promises.waits,
+        _ => property == Property::CleanUp,
+    };
+    if tidies && !promises.tidy && !judged {
         return Claim::Outside;
     }
     let borne = |nemesis: &str| match nemesis {

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 63] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::LastMillisecond,
@@ -30,6 +30,7 @@ impl Excuse {
         Self::RenewalsFailed,
         Self::GrantedAtTheEnd,
         Self::ScriptLostAtTheEnd,
+        Self::OtherRequest,
         Self::AcquiredAgain,
         Self::ExtensionInFlight,
         Self::RequestsInARow,
@@ -43,6 +44,9 @@ impl Excuse {
         Self::FirstConnection,
         Self::SecondCut,
         Self::PauseBeforeRetry,
+        Self::KeyOfAnother,
+        Self::GrantOfProcess,
+        Self::KeptForHold,
         Self::LateRequest,
         Self::LeaseWithoutServer,
         Self::Search,
@@ -62,6 +66,10 @@ impl Excuse {
         Self::GrantedTooLate,
         Self::PartExpired,
         Self::DeadlinePassed,
+        Self::LossReported,
+        Self::FaultBefore,
+        Self::EndIsNear,
+        Self::CalledBack,
         Self::FewForgot,
     ];
 
@@ -88,6 +96,7 @@ impl Excuse {
             Self::PauseBeforePlace | Self::SlowClock => Property::Fairness,
             Self::RenewalsFailed
             | Self::GrantedAtTheEnd
+            | Self::OtherRequest
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain
             | Self::ExtensionInFlight => Property::Renewal,
@@ -100,7 +109,11 @@ impl Excuse {
             | Self::StoppedBetweenRequests
             | Self::OwnRequestHarmed
             | Self::FirstConnection => Property::Timeouts,
-            Self::SecondCut | Self::PauseBeforeRetry => Property::LostReply,
+            Self::SecondCut
+            | Self::PauseBeforeRetry
+            | Self::KeyOfAnother
+            | Self::GrantOfProcess
+            | Self::KeptForHold => Property::LostReply,
             Self::LateRequest
             | Self::LeaseWithoutServer
             | Self::Search
@@ -119,7 +132,11 @@ impl Excuse {
             | Self::UndoneMeanwhile
             | Self::GrantedTooLate
             | Self::PartExpired
-            | Self::DeadlinePassed => Property::Truth,
+            | Self::DeadlinePassed
+            | Self::LossReported
+            | Self::FaultBefore
+            | Self::EndIsNear
+            | Self::CalledBack => Property::Truth,
             Self::FewForgot => Property::GroundedBelief,
         }
     }
@@ -158,8 +175,8 @@ impl Excuse {
                  broken one"
             }
             Self::AcquiredAgain => {
-                "the owner acquires the lock again under the same token, which extends it: the lock is reentrant, or its token names \
-                 the owner"
+                "the owner acquires the lock again or releases another grant under the same token, which extends it: the lock is \
+                 reentrant, or its token names the owner"
             }
             Self::ExtensionInFlight => {
                 "a request to extend a grant was sent before its release began, and lands after it"
@@ -271,7 +288,7 @@ impl Excuse {
                  a lease more"
             }
             Self::DeadlinePassed => {
-                "the client's deadline has passed and the token ends within a quarter of a lease: the release says that the lock was lost"
+                "the client's deadline has passed and the token ends within a quarter of a lease, unless a late request made it longer or the server's clock was wrong: the release says that the lock was lost"
             }
             Self::RestGivenUp => {
                 "an extension on several nodes finds that no majority stores the grant, removes what is left of it, and says so"
@@ -292,6 +309,26 @@ impl Excuse {
                 "the process is stopped after the end of the wait, between two requests: it sends the next one when it \
                  runs again"
             }
+            Self::OtherRequest => {
+                "the request that failed was sent for the acquisition, or while the process asks for another grant: it need not be an extension"
+            }
+            Self::KeyOfAnother => {
+                "another client has a key on the same server: a lock with several keys has to wait for it"
+            }
+            Self::GrantOfProcess => "on several servers, another task of the process has the lock",
+            Self::KeptForHold => {
+                "the owner has released the token, which the lock keeps for its minimum hold"
+            }
+            Self::LossReported => {
+                "the lock has reported the loss of the grant, and the release says the same"
+            }
+            Self::FaultBefore => {
+                "a fault has struck the client or a server before the lock reports the loss"
+            }
+            Self::EndIsNear => {
+                "a quarter of the lease or less is left when the lock reports the loss: it may be too late to extend the grant"
+            }
+            Self::CalledBack => "a shared grant is called back for other clients",
             Self::SecondCut => "a second cut of the connection to the same node hits the retry",
             Self::PauseBeforeRetry => {
                 "the process pauses before it asks again, for as long as the lock says"
@@ -373,6 +410,14 @@ impl Excuse {
             Self::StoppedBetweenRequests => {
                 "the process runs again, and sends its next request a second later"
             }
+            Self::OtherRequest => "another process asks for a grant",
+            Self::KeyOfAnother => "the other client gave its key back before the reply was lost",
+            Self::GrantOfProcess => "the call of the other task was refused",
+            Self::KeptForHold => "the release leaves the expiry of the token as it was",
+            Self::LossReported => "the lock has not reported it",
+            Self::FaultBefore => "the fault has struck another client",
+            Self::EndIsNear => "a third of the lease is left",
+            Self::CalledBack => "the grant is exclusive",
             Self::SecondCut => "the other cut hits the connection to another node",
             Self::PauseBeforeRetry => {
                 "the process has asked again, and its own token kept it from the lock"
@@ -388,1113 +433,4 @@ impl Excuse {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        checker::{CHECKERS, Witness, hand_made::*},
-        history::{
-            Actor, CANCELLED, Call, Cause, History, Holder, Kind, Mode, Moment, Reading, Refusal,
-            Scope, Token, What,
-        },
-        scenario::{Direction, Fault, Lost, Topology},
-        verdict::Claim,
-    };
-    use std::time::Duration;
-
-    /// Returns true if a history convicts, with an excuse that counts or not.
-    fn convicts(excuse: Excuse, history: &History, counts: bool) -> bool {
-        if excuse == Excuse::FewForgot {
-            let witness = Witness {
-                at: Moment::at(s(8)),
-                until: None,
-                grants: vec![1],
-                message: String::new(),
-            };
-            return !counts || Claim::Quorum.blames(history, excuse.property(), &witness);
-        }
-        let reading = match counts {
-            true => Reading::of(history),
-            false => Reading::without(history, excuse),
-        };
-        let mut judges = CHECKERS
-            .iter()
-            .filter(|it| it.property() == excuse.property());
-        judges.any(|judge| judge.judge(&reading).witness().is_some())
-    }
-
-    /// The call of the process begins at 30.
-    #[test]
-    fn a_connection_that_the_call_opens_was_lacking_before() {
-        let convicts = |at| convicts(Excuse::SeveralConnections, &dials_more(Some(at)), true);
-        assert!(!convicts(30));
-        assert!(convicts(29), "the process had all of its connections");
-    }
-
-    #[test]
-    fn each_excuse_is_needed_and_its_near_miss_convicts() {
-        for excuse in Excuse::ALL {
-            let (excused, near_miss) = histories(excuse);
-            assert!(
-                convicts(excuse, &excused, false),
-                "{excuse:?} is not needed"
-            );
-            assert!(
-                !convicts(excuse, &excused, true),
-                "{excuse:?} does not count"
-            );
-            assert!(
-                convicts(excuse, &near_miss, true),
-                "{excuse:?} excuses too much"
-            );
-        }
-    }
-
-    /// A history that needs the excuse, and its near miss.
-    fn histories(excuse: Excuse) -> (History, History) {
-        match excuse {
-            Excuse::ConcurrentGrants => (granted_at_once([1, 0]), granted_at_once([0, 1])),
-            Excuse::LastMillisecond => (
-                freed_before_its_end(Duration::from_micros(999)),
-                freed_before_its_end(Duration::from_millis(1)),
-            ),
-            Excuse::ClockSetBack => (
-                written_by_another(Some(12), 10),
-                written_by_another(Some(12), 9),
-            ),
-            Excuse::SharedExpiry => (written_by_another(None, 12), written_by_another(None, 9)),
-            Excuse::OwnersToken => (frees_both(Scope::Owner), frees_both(Scope::Grant)),
-            Excuse::PlaceOfPermit => (expired_beside_two(3), expired_beside_two(2)),
-            Excuse::ConnectionOfOneCall => (dialled_again(Some(22)), dialled_again(None)),
-            Excuse::SeveralConnections => (dials_more(Some(40)), dials_more(None)),
-            Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
-            Excuse::ExtensionInFlight => (extended_late(4), extended_late(7)),
-            Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
-            Excuse::StoppedBetweenRequests => (stopped_until(10, 10), stopped_until(10, 11)),
-            Excuse::ReaderOfProcess => (refused_beside_reader(0), refused_beside_reader(1)),
-            Excuse::RivalWaits => {
-                let mode = Mode::Exclusive;
-                let waits = Call::Acquire { mode, wait: s(9) };
-                (
-                    refused_for_writer(waits),
-                    refused_for_writer(Call::Try { mode }),
-                )
-            }
-            Excuse::EarlierRequest => (asked_before(5), asked_before(4)),
-            Excuse::UndoneMeanwhile => (undone_until(7), undone_until(4)),
-            Excuse::GrantedTooLate => (granted_after(11), granted_after(6)),
-            Excuse::ClearedAway => (cleared_by(0), cleared_by(1)),
-            Excuse::PartExpired => (in_two_places(true), in_two_places(false)),
-            Excuse::SplitVotes => (undecided(true), undecided(false)),
-            Excuse::NodeUnheard => (refused_by_three(6), refused_by_three(1)),
-            Excuse::FirstConnection => (connects(false), connects(true)),
-            Excuse::Sweep => (sweeps(3), sweeps(1)),
-            Excuse::CleanUpFailed => (removed_late(Some("LOADING")), removed_late(None)),
-            Excuse::SubscriptionStruck => (lingers([10, 14]), lingers([12, 14])),
-            Excuse::InnerRelease => (inner_release(None), inner_release(Some(3))),
-            Excuse::ForgottenLevel => (forgotten_level(12), forgotten_level(30)),
-            Excuse::Reserved => (reserved(), own_place()),
-            Excuse::HeldInProcess => (refused_during_call_of(0), refused_during_call_of(1)),
-            Excuse::WaitsInProcess => (waits_behind_a_task_of(0), waits_behind_a_task_of(1)),
-            Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
-            Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
-            Excuse::TaskInFront => (freed_behind_a_task_of(0), freed_behind_a_task_of(1)),
-            Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
-            Excuse::PauseAfterFault => (asks_late(4), asks_late(1)),
-            Excuse::PauseBeforePlace => (asks_behind(4), asks_behind(2)),
-            Excuse::SlowClock => (loses_its_place(-200_000), loses_its_place(-1_000)),
-            Excuse::HeadStopped => {
-                let told = What::Info {
-                    op: 2,
-                    error: CANCELLED.to_owned(),
-                };
-                (
-                    behind_another(What::Pause { host: 2 }),
-                    behind_another(told),
-                )
-            }
-            Excuse::RenewalsFailed => (renewal_fails(40), renewal_fails(13)),
-            Excuse::GrantedAtTheEnd => (granted_late(11), granted_late(6)),
-            Excuse::ScriptLostAtTheEnd => (without_script(25), without_script(12)),
-            Excuse::LateLevel => (late_level(None), late_level(Some(3))),
-            Excuse::RequestsInARow => (
-                cleans_up(&[(50, 52), (52, 54), (54, 56)]),
-                cleans_up(&[(51, 52), (53, 56)]),
-            ),
-            Excuse::EndsWithLease => (left_until(55), left_until(60)),
-            Excuse::RestGivenUp => (gives_the_rest_up(2), gives_the_rest_up(1)),
-            Excuse::ClosedConnection => (lands_when_closed(3), lands_when_closed(5)),
-            Excuse::DeadlinePassed => (lost_after_its_deadline(10), lost_after_its_deadline(13)),
-            Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
-            Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
-            Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
-            Excuse::PauseBeforeRetry => (asks_again_at(12), asks_again_at(5)),
-            Excuse::LateRequest => (lands_late(None), lands_late(Some("a"))),
-            Excuse::LeaseWithoutServer => (left_queued(15), left_queued(9)),
-            Excuse::Search => (searches(None), searches(Some(3))),
-            Excuse::FewForgot => {
-                let extended = vec![(4, renews(2, 0, 1)), (5, done(2))];
-                (three_of_five(vec![]), three_of_five(extended))
-            }
-        }
-    }
-
-    fn fenced(op: u32, deadline: u64, fence: u64) -> What {
-        What::Ok {
-            op,
-            deadline: Some(s(deadline)),
-            fence: Some(fence),
-            number: None,
-            token: None,
-        }
-    }
-
-    /// The first client has the higher fencing token and the first reply. `order`: in which the server stores the grants.
-    fn granted_at_once(order: [u8; 2]) -> History {
-        let token = |host| if host == 0 { "a" } else { "b" };
-        let [first, second] = order;
-        history(vec![
-            (0, tries(1, 0)),
-            (0, tries(2, 1)),
-            (1, stores(first, token(first), Some(3))),
-            (4, stores(second, token(second), Some(14))),
-            (5, fenced(1, 13, 8)),
-            (6, fenced(2, 13, 7)),
-        ])
-    }
-
-    /// The lease of 10 s began at 2. The client is told of the grant at `at`.
-    fn granted_late(at: u64) -> History {
-        let mut history = history(vec![
-            (2, tries(1, 0)),
-            (2, stores(0, "a", Some(12))),
-            (at, granted(1, Some(12))),
-            (12, What::Lost { grant: 1 }),
-        ]);
-        (history.lease, history.terms.latency) = (s(10), Duration::from_millis(300));
-        history.terms.renews = true;
-        history
-    }
-
-    /// A connection breaks at 15. The process dials another one at 20, which it closes or not.
-    fn dialled_again(closed: Option<u64>) -> History {
-        let mut history = found_broken(None);
-        history.dials(0, 0, 20, closed);
-        if let Some(session) = history.sessions.last_mut() {
-            session.broken = false;
-        }
-        history
-    }
-
-    /// A connection breaks at 15. The process dials another one at 20, and one more when a call has failed, or none.
-    fn dials_more(at: Option<u64>) -> History {
-        let mut history = dialled_again(None);
-        if let Some(at) = at {
-            history.dials(0, 0, at, None);
-        }
-        history
-    }
-
-    /// A release is followed by a request that extends the same token.
-    fn acquired_again(reentrant: bool) -> History {
-        let mut history = history(vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(12))),
-            (1, granted(1, Some(11))),
-            (5, releases(2, 0, 1)),
-            (6, done(2)),
-            (7, tries(3, 0)),
-            (8, stores(0, "a", Some(19))),
-            (9, granted(3, Some(18))),
-        ]);
-        history.reentrant = reentrant;
-        history.terms.renews = true;
-        history
-    }
-
-    /// A release ends at 6. The server executes a request at 8 that extends the token and was sent then.
-    fn extended_late(sent: u64) -> History {
-        let mut history = history(vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(11))),
-            (1, granted(1, Some(10))),
-            (5, releases(2, 0, 1)),
-            (6, done(2)),
-            (8, stores(0, "a", Some(18))),
-        ]);
-        history.terms.renews = true;
-        history.dials(0, 0, 0, None);
-        history.asks(0, sent, Some(8), Some(9));
-        history
-    }
-
-    /// A call from 5 on ends early. The reply to a request that was sent then takes 3 s, longer than a request timeout.
-    fn ends_early(sent: u64) -> History {
-        let mut history = history(vec![(5, waits(1, 0, 20)), (10, refused(1))]);
-        history.terms.waits = true;
-        history.dials(0, 0, 0, None);
-        history.asks(0, sent, Some(sent), Some(sent + 3));
-        history
-    }
-
-    /// A call from 5 on is refused though only the first of three nodes stores a foreign token. The third one takes 3 s to
-    /// answer a request that was sent then.
-    fn refused_by_three(sent: u64) -> History {
-        let mut history = history(vec![
-            (0, stores_on(0, 1, "b", Some(10))),
-            (5, waits(1, 0, 4)),
-            (9, refused(1)),
-        ]);
-        history.topology = Topology::Nodes(3);
-        for node in 0..3 {
-            history.dials(0, node, 0, None);
-        }
-        history.asks(2, sent, Some(sent), Some(sent + 3));
-        history
-    }
-
-    /// As [`refused_by_three`], with all nodes answering. The third one executes a request of an earlier call at `executed`.
-    fn asked_before(executed: u64) -> History {
-        let mut history = refused_by_three(4);
-        if let Some(request) = history.requests.last_mut() {
-            (request.executed, request.replied) = (Some(s(executed)), Some(s(executed)));
-        }
-        history
-    }
-
-    /// Of three nodes the first one stores a foreign token. A call is cancelled at 5 while its process dials the second node,
-    /// which takes until `opened`; this node stores a token of the process at 7. The next call is refused.
-    fn undone_until(opened: u64) -> History {
-        let error = CANCELLED.to_owned();
-        let mut history = history(vec![
-            (0, stores_on(0, 1, "b", Some(10))),
-            (3, waits(1, 0, 4)),
-            (5, What::Info { op: 1, error }),
-            (6, waits(2, 0, 4)),
-            (8, stores_on(1, 0, "a", Some(18))),
-            (10, refused(2)),
-        ]);
-        history.topology = Topology::Nodes(3);
-        for node in 0..3 {
-            history.dials(0, node, 3, None);
-        }
-        history.sessions[1].opened = s(opened);
-        history
-    }
-
-    /// The server stores the token of a call for a lease; its reply arrives after so many seconds, and the call is refused.
-    fn granted_after(replied: u64) -> History {
-        let mut history = history(vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(11))),
-            (replied, refused(1)),
-        ]);
-        history.dials(0, 0, 0, None);
-        history.asks(0, 1, Some(1), Some(replied));
-        history
-    }
-
-    /// The deadline of the first client is 5. At 6 a client removes its token, and at 8 the second client has the lock.
-    fn cleared_by(host: u8) -> History {
-        history(vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(11))),
-            (1, granted(1, Some(5))),
-            (6, frees(host)),
-            (7, tries(2, 1)),
-            (8, stores(1, "b", Some(18))),
-            (8, granted(2, Some(17))),
-        ])
-    }
-
-    /// The server stores a grant in two places. The release removes both, or the second when the first has expired, and says that
-    /// the lock was lost.
-    fn in_two_places(expired: bool) -> History {
-        let holder = |expires| Holder {
-            token: b"a".to_vec(),
-            expires: Some(s(expires)),
-            ..Holder::default()
-        };
-        let server = |cause, stored| What::Server {
-            node: 0,
-            cause,
-            stored,
-            anonymous: 0,
-        };
-        let first = if expired { 6 } else { 10 };
-        let mut entries = vec![
-            (0, tries(1, 0)),
-            (1, server(Cause::Client(0), vec![holder(first), holder(11)])),
-            (2, granted(1, Some(10))),
-        ];
-        if expired {
-            entries.push((6, server(Cause::Server, vec![holder(11)])));
-        }
-        entries.extend([
-            (7, releases(2, 0, 1)),
-            (8, frees(0)),
-            (
-                9,
-                What::Fail {
-                    op: 2,
-                    why: Refusal::Lost,
-                },
-            ),
-        ]);
-        history(entries)
-    }
-
-    /// A reader of a process is refused while a reader of the process `host` has the lock.
-    fn refused_beside_reader(host: u8) -> History {
-        let mode = Mode::Shared;
-        let reads = |op, host| What::Invoke {
-            op,
-            actor: Actor::on(host),
-            call: Call::Try { mode },
-        };
-        let mut history = history(vec![
-            (0, reads(1, host)),
-            (1, stores(host, "a", Some(11))),
-            (1, granted(1, Some(10))),
-            (3, reads(2, 0)),
-            (4, refused(2)),
-        ]);
-        history.kind = Kind::ReadWrite;
-        history
-    }
-
-    /// A reader is refused beside a reader, after a writer has called.
-    fn refused_for_writer(call: Call) -> History {
-        let actor = Actor::on(2);
-        let mut history = refused_beside_reader(1);
-        history.push(s(5), What::Invoke { op: 3, actor, call });
-        let mode = Mode::Shared;
-        let reads = Call::Try { mode };
-        let actor = Actor::on(0);
-        history.entries.retain(|it| it.at < s(3) || it.at == s(5));
-        history.push(
-            s(6),
-            What::Invoke {
-                op: 2,
-                actor,
-                call: reads,
-            },
-        );
-        history.push(s(7), refused(2));
-        history
-    }
-
-    /// A call waits until 6 and ends at 13. Its process is stopped from 7, when it has its reply, to `resumed`; its next request
-    /// is under way from `sent` to 13.
-    fn stopped_until(resumed: u64, sent: u64) -> History {
-        let mut history = history(vec![
-            (0, tries(9, 0)),
-            (0, refused(9)),
-            (1, waits(1, 0, 5)),
-            (7, What::Pause { host: 0 }),
-            (resumed, What::Resume { host: 0 }),
-            (13, refused(1)),
-        ]);
-        (history.lease, history.terms.waits) = (s(18), true);
-        history.dials(0, 0, 0, None);
-        history.asks(0, 5, Some(5), Some(7));
-        history.asks(0, sent, Some(sent), Some(13));
-        history
-    }
-
-    /// A call ends in an error: one of three nodes crashed. `taken`: another one stores a foreign token.
-    fn undecided(taken: bool) -> History {
-        let (node, keeps) = (1, true);
-        let fault = Fault::NodeCrash { node, keeps };
-        let mut entries = vec![(1, What::Strikes { fault })];
-        if taken {
-            entries.insert(0, (0, stores_on(0, 1, "b", Some(10))));
-        }
-        entries.extend([(2, waits(1, 0, 10)), (4, unknown(1))]);
-        let mut history = history(entries);
-        history.topology = Topology::Nodes(3);
-        history
-    }
-
-    /// A call takes a request timeout of 3 s twice after its wait. `before`: the process had called before.
-    fn connects(before: bool) -> History {
-        let mut entries = vec![];
-        if before {
-            entries.extend([(0, tries(1, 0)), (1, refused(1))]);
-        }
-        entries.extend([(10, waits(2, 0, 5)), (20, refused(2))]);
-        let mut history = history(entries);
-        (history.lease, history.terms.waits) = (s(18), true);
-        history
-    }
-
-    /// An owner enters twice, and its second release removes nothing. `released`: when the outer grant was released.
-    fn inner_release(released: Option<u64>) -> History {
-        let mut entries = vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(11))),
-            (1, granted(1, Some(10))),
-            (1, tries(2, 0)),
-            (2, granted(2, Some(10))),
-        ];
-        if let Some(at) = released {
-            entries.extend([(at, releases(3, 0, 1)), (at, frees(0)), (at, done(3))]);
-        }
-        entries.extend([(4, releases(4, 0, 2)), (5, done(4))]);
-        let mut history = history(entries);
-        history.reentrant = true;
-        history
-    }
-
-    /// Another client frees a grant shortly before its lease ends at 10.
-    fn freed_before_its_end(left: Duration) -> History {
-        let mut history = history(vec![
-            (0, tries(1, 0)),
-            (0, stores(0, "a", Some(10))),
-            (1, granted(1, Some(9))),
-        ]);
-        history.push(s(10) - left, frees(1));
-        history
-    }
-
-    /// What a server stores: tokens with the ends of their leases.
-    fn stored_by(cause: Cause, tokens: &[(&str, u64)]) -> What {
-        let holder = |&(token, expires): &(&str, u64)| Holder {
-            token: token.as_bytes().to_vec(),
-            expires: Some(s(expires)),
-            ..Holder::default()
-        };
-        What::Server {
-            node: 0,
-            cause,
-            stored: tokens.iter().map(holder).collect(),
-            anonymous: 0,
-        }
-    }
-
-    /// The holders of a semaphore share a key whose lease ends at 10. A fault of the clock may move the end. At 3 another client
-    /// gives the key an end.
-    fn written_by_another(moved: Option<u64>, end: u64) -> History {
-        let mut entries = vec![
-            (0, tries(1, 0)),
-            (0, stored_by(Cause::Client(0), &[("a", 10)])),
-            (1, granted(1, Some(9))),
-        ];
-        entries.extend(moved.map(|end| (2, stored_by(Cause::Fault, &[("a", end)]))));
-        entries.push((3, stored_by(Cause::Client(1), &[("a", end)])));
-        History {
-            kind: Kind::Semaphore(2),
-            ..history(entries)
-        }
-    }
-
-    /// An owner has two grants with the same token. Giving the second one back frees the lock.
-    fn frees_both(scope: Scope) -> History {
-        let named = |op| What::Ok {
-            op,
-            deadline: Some(s(9)),
-            fence: None,
-            number: None,
-            token: Some(Token {
-                bytes: b"a".to_vec(),
-                scope,
-            }),
-        };
-        history(vec![
-            (0, tries(1, 0)),
-            (0, stores(0, "a", Some(10))),
-            (1, named(1)),
-            (2, tries(2, 0)),
-            (3, named(2)),
-            (4, releases(3, 0, 2)),
-            (4, frees(0)),
-            (5, done(3)),
-        ])
-    }
-
-    /// At 10 a third client takes a semaphore. The token of the first one has been over since 9.
-    fn expired_beside_two(permits: u32) -> History {
-        History {
-            kind: Kind::Semaphore(permits),
-            ..history(vec![
-                (1, stored_by(Cause::Client(0), &[("a", 9)])),
-                (5, stored_by(Cause::Client(1), &[("a", 9), ("b", 15)])),
-                (
-                    10,
-                    stored_by(Cause::Client(2), &[("a", 9), ("b", 15), ("c", 20)]),
-                ),
-            ])
-        }
-    }
-
-    /// A subscription lingers for 2 s after its last use at 9 s, and ends at 18 s. From the first time of `struck` to the second one no
-    /// request of its client arrives.
-    fn lingers(struck: [u64; 2]) -> History {
-        let fault = Fault::Partition {
-            host: 0,
-            node: None,
-            direction: Some(Direction::Requests),
-        };
-        let remains_after = |subscriptions| What::Remains {
-            keys: vec![],
-            endless: vec![],
-            subscriptions,
-            tasks: subscriptions,
-        };
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (9, remains_after(1)),
-            (struck[0], What::Strikes { fault }),
-            (struck[1], What::Heals { fault }),
-            (18, remains_after(0)),
-            (50, What::Crash { host: 0 }),
-        ]);
-        (history.lease, history.terms.linger) = (s(12), s(2));
-        history
-    }
-
-    /// An owner cancels a second acquisition at 3. Its release at a later time removes nothing of a lock that was extended.
-    fn forgotten_level(released: u64) -> History {
-        let error = CANCELLED.to_owned();
-        let mut entries = vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(11))),
-            (1, granted(1, Some(50))),
-            (2, tries(2, 0)),
-            (3, What::Info { op: 2, error }),
-            (released, releases(3, 0, 1)),
-            (released + 1, done(3)),
-        ];
-        entries.extend([3, 10, 18, 26].map(|at| (at, stores(0, "a", Some(at + 10)))));
-        entries.sort_by_key(|&(at, _)| at);
-        let mut history = history(entries);
-        (history.reentrant, history.lease) = (true, s(10));
-        history
-    }
-
-    /// The reply of a call is lost at 2, and the call is cancelled. At 42 another client takes a place in the same queue.
-    fn place_met_by(then: &[&str]) -> History {
-        let places = |host, waiting: &[&str]| What::Queue {
-            node: 0,
-            cause: Cause::Client(host),
-            waiting: waiting
-                .iter()
-                .map(|name| name.as_bytes().to_vec())
-                .collect(),
-        };
-        let (node, lost) = (0, Lost::Reply);
-        let error = CANCELLED.to_owned();
-        let mut history = history(vec![
-            (1, waits(1, 0, 9)),
-            (
-                2,
-                What::Cut {
-                    host: 0,
-                    node,
-                    lost,
-                },
-            ),
-            (3, What::Info { op: 1, error }),
-            (4, places(0, &["a"])),
-            (42, waits(2, 1, 9)),
-            (42, places(1, then)),
-            (100, What::Crash { host: 9 }),
-        ]);
-        history.terms.latency = s(1);
-        (history.lease, history.terms.skip) = (s(10), s(30));
-        history
-    }
-
-    /// A call is refused while the server stores the name of its own process alone.
-    fn refused_beside(what: What) -> History {
-        history(vec![(1, waits(1, 0, 5)), (3, what), (6, refused(1))])
-    }
-
-    fn reserved() -> History {
-        refused_beside(What::Reserved {
-            node: 0,
-            cause: Cause::Client(0),
-            waiters: vec![b"a".to_vec()],
-        })
-    }
-
-    fn own_place() -> History {
-        refused_beside(What::Queue {
-            node: 0,
-            cause: Cause::Client(0),
-            waiting: vec![b"a".to_vec()],
-        })
-    }
-
-    /// A task waits for 30 s; another one was granted the lock before and does not release it.
-    fn waits_behind_a_task_of(host: u8) -> History {
-        history(vec![
-            (0, tries_by(1, Actor { host, task: 1 })),
-            (1, stores(host, "a", Some(11))),
-            (1, granted(1, Some(11))),
-            (2, waits(2, 0, 30)),
-            (11, empties(0, Cause::Server)),
-            (32, refused(2)),
-        ])
-    }
-
-    /// The same, of a lock that promises how long a free lock may stay free.
-    fn freed_behind_a_task_of(host: u8) -> History {
-        let mut history = waits_behind_a_task_of(host);
-        history.terms.wake = Some(s(2));
-        history
-    }
-
-    /// A grant whose token names the owner.
-    fn owned(op: u32) -> What {
-        What::Ok {
-            op,
-            deadline: Some(s(90)),
-            fence: None,
-            number: None,
-            token: Some(Token::of_owner("a")),
-        }
-    }
-
-    fn drops(op: u32, host: u8, grant: u32) -> What {
-        What::Invoke {
-            op,
-            actor: Actor::on(host),
-            call: Call::Drop { grant },
-        }
-    }
-
-    /// The owner of a reentrant lock acquires it twice. A request of the second call has no reply, or has it at a time; the
-    /// server executes it at 6. The guards are dropped at 4 and 5.
-    fn late_level(replied: Option<u64>) -> History {
-        let mut history = history(vec![
-            (0, tries(1, 0)),
-            (1, stores(0, "a", Some(20))),
-            (1, owned(1)),
-            (2, tries(2, 0)),
-            (3, owned(2)),
-            (4, drops(3, 0, 2)),
-            (4, done(3)),
-            (5, drops(4, 0, 1)),
-            (5, done(4)),
-            (6, stores(0, "a", Some(26))),
-            (100, What::Crash { host: 9 }),
-        ]);
-        history.reentrant = true;
-        (history.lease, history.terms.latency) = (s(20), s(1));
-        history.dials(0, 0, 0, Some(2));
-        history.asks(0, 2, Some(6), replied);
-        history.dials(0, 0, 3, None);
-        history.asks(1, 3, Some(3), Some(3));
-        history
-    }
-
-    /// A call is refused while a call of another task is under way that will be granted the lock.
-    fn refused_during_call_of(host: u8) -> History {
-        history(vec![
-            (0, tries_by(1, Actor { host, task: 1 })),
-            (1, tries(2, 0)),
-            (2, refused(2)),
-            (3, stores(host, "a", Some(13))),
-            (4, granted(1, Some(13))),
-        ])
-    }
-
-    fn unknown(op: u32) -> What {
-        What::Info {
-            op,
-            error: "no answer".to_owned(),
-        }
-    }
-
-    fn cut(host: u8, node: u8, lost: Lost) -> What {
-        What::Cut { host, node, lost }
-    }
-
-    fn no_script(history: &mut History, at: u64) {
-        history.asks(0, at, Some(at), Some(at));
-        if let Some(request) = history.requests.last_mut() {
-            request.error = Some("NOSCRIPT".to_owned());
-        }
-    }
-
-    fn found_broken(before: Option<u64>) -> History {
-        let before = before.map(|at| [(at, tries(1, 0)), (at, unknown(1))]);
-        let entries = before.into_iter().flatten();
-        let mut history = history(
-            entries
-                .chain([(30, waits(2, 0, 10)), (31, unknown(2))])
-                .collect(),
-        );
-        history.dials(0, 0, 1, Some(15));
-        history
-    }
-
-    fn script_lost(told: &[u64]) -> History {
-        let fault = Fault::FlushScripts { node: 0 };
-        let mut history = history(vec![
-            (3, What::Strikes { fault }),
-            (30, waits(2, 0, 10)),
-            (31, unknown(2)),
-        ]);
-        history.dials(0, 0, 1, None);
-        told.iter().for_each(|&at| no_script(&mut history, at));
-        history
-    }
-
-    fn cut_while_waiting(host: u8) -> History {
-        let mut history = history(vec![
-            (0, stores(0, "a", Some(12))),
-            (1, waits(1, 1, 50)),
-            (4, cut(host, 0, Lost::Reply)),
-            (5, frees(0)),
-            (13, stores(1, "b", Some(25))),
-            (13, granted(1, Some(22))),
-        ]);
-        (history.lease, history.terms.wake) = (s(12), Some(s(2)));
-        history
-    }
-
-    /// The node answers again at `until`.
-    fn paused_until(until: u64) -> [(u64, What); 2] {
-        let fault = Fault::NodePause { node: 0 };
-        [(0, What::Strikes { fault }), (until, What::Heals { fault })]
-    }
-
-    /// A client calls at 5 for a lock that is free, and takes it at 8.
-    fn asks_late(until: u64) -> History {
-        let calls = [
-            (5, waits(1, 1, 50)),
-            (8, stores(1, "b", Some(20))),
-            (8, granted(1, Some(17))),
-        ];
-        let mut history = history(paused_until(until).into_iter().chain(calls).collect());
-        (history.lease, history.terms.wake) = (s(12), Some(s(2)));
-        history.terms.retry = s(1);
-        history
-    }
-
-    /// A client calls at 5, another one at 6; the second one is granted the lock first.
-    fn asks_behind(until: u64) -> History {
-        let calls = [
-            (5, waits(1, 1, 50)),
-            (6, waits(2, 2, 50)),
-            (7, granted(2, Some(9))),
-            (9, granted(1, Some(17))),
-        ];
-        let mut history = history(paused_until(until).into_iter().chain(calls).collect());
-        (history.lease, history.terms.fair) = (s(12), true);
-        history
-    }
-
-    /// The clock of the first waiter is off. It loses its place in the queue to the second one, which is granted the lock first.
-    fn loses_its_place(ppm: i64) -> History {
-        let fault = Fault::Drift { host: 1, ppm };
-        let queue = |host, waiting: &[&str]| What::Queue {
-            node: 0,
-            cause: Cause::Client(host),
-            waiting: waiting.iter().map(|it| it.as_bytes().to_vec()).collect(),
-        };
-        let mut history = history(vec![
-            (0, What::Strikes { fault }),
-            (1, waits(1, 1, 50)),
-            (2, queue(1, &["b"])),
-            (3, waits(2, 2, 50)),
-            (4, queue(2, &["b", "c"])),
-            (6, queue(2, &["c"])),
-            (7, queue(1, &["c", "b"])),
-            (8, granted(2, Some(9))),
-            (12, granted(1, Some(17))),
-        ]);
-        history.terms.fair = true;
-        history.terms.drift_ppm = 10_000;
-        history
-    }
-
-    fn behind_another(what: What) -> History {
-        let mut history = history(vec![
-            (0, stores(0, "a", Some(12))),
-            (0, waits(2, 2, 50)),
-            (1, waits(1, 1, 50)),
-            (5, frees(0)),
-            (6, what),
-            (8, stores(1, "b", Some(20))),
-            (8, granted(1, Some(17))),
-        ]);
-        (history.lease, history.terms.wake) = (s(12), Some(s(2)));
-        history.terms.fair = true;
-        history
-    }
-
-    fn held_until(lost: u64, more: Vec<(u64, What)>) -> History {
-        let mut entries = vec![
-            (1, tries(1, 0)),
-            (2, stores(0, "a", Some(32))),
-            (2, granted(1, Some(31))),
-        ];
-        entries.extend(more);
-        entries.extend([
-            (lost, What::Lost { grant: 1 }),
-            (90, What::Crash { host: 9 }),
-        ]);
-        entries.sort_by_key(|&(at, _)| at);
-        let mut history = history(entries);
-        (history.lease, history.terms.renews) = (s(30), true);
-        history.dials(0, 0, 0, None);
-        history
-    }
-
-    fn renewal_fails(until: u64) -> History {
-        let fault = Fault::NodePause { node: 0 };
-        let (begins, ends) = (What::Strikes { fault }, What::Heals { fault });
-        let mut history = held_until(31, vec![(11, begins), (until, ends)]);
-        history.asks(0, 12, Some(12), None);
-        history
-    }
-
-    fn without_script(at: u64) -> History {
-        let fault = Fault::FlushScripts { node: 0 };
-        let mut history = held_until(at, vec![(at - 1, What::Strikes { fault })]);
-        no_script(&mut history, at);
-        history
-    }
-
-    fn cleans_up(asked: &[(u64, u64)]) -> History {
-        let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (1, stores(0, "a", Some(90))),
-            (2, granted(1, Some(61))),
-            (50, What::Invoke { op: 2, actor, call }),
-            (50, done(2)),
-            (56, frees(0)),
-            (100, What::Crash { host: 9 }),
-        ]);
-        // Two round trips take 4 s.
-        (history.lease, history.terms.latency) = (s(90), s(1));
-        history.dials(0, 0, 1, None);
-        for &(sent, replied) in asked {
-            history.asks(0, sent, Some(sent), Some(replied));
-        }
-        history
-    }
-
-    /// A guard is dropped at 50. Two round trips later, at 54, the server still stores its token.
-    fn left_until(ends: u64) -> History {
-        let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (1, stores(0, "a", Some(ends))),
-            (2, granted(1, Some(51))),
-            (50, What::Invoke { op: 2, actor, call }),
-            (50, done(2)),
-            (ends, empties(0, Cause::Server)),
-            (100, What::Crash { host: 9 }),
-        ]);
-        (history.lease, history.terms.latency) = (s(90), s(1));
-        history.dials(0, 0, 1, None);
-        history
-    }
-
-    /// Some of three nodes lose a grant. The lock's extension removes the token from the others, and tells the client
-    /// that the grant is lost.
-    fn gives_the_rest_up(lost: u8) -> History {
-        let why = Refusal::Lost;
-        let mut entries = vec![(0, tries(1, 0))];
-        entries.extend((0..3).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
-        entries.push((1, granted(1, Some(9))));
-        entries.extend((0..lost).map(|node| (2, empties(node, Cause::Fault))));
-        entries.push((3, renews(2, 0, 1)));
-        entries.extend((lost..3).map(|node| (4, empties(node, Cause::Client(0)))));
-        entries.push((5, What::Fail { op: 2, why }));
-        let mut history = history(entries);
-        history.topology = Topology::Nodes(3);
-        history
-    }
-
-    /// A call is cancelled at 3. The server executes its request at 4, and its process removes the token 12 s later.
-    fn lands_when_closed(closed: u64) -> History {
-        let cancelled = What::Info {
-            op: 1,
-            error: CANCELLED.to_owned(),
-        };
-        let mut history = history(vec![
-            (1, waits(1, 0, 9)),
-            (3, cancelled),
-            (4, stores(0, "a", Some(40))),
-            (16, frees(0)),
-            (100, What::Crash { host: 9 }),
-        ]);
-        (history.lease, history.terms.latency) = (s(40), s(1));
-        history.dials(0, 0, 0, None);
-        history.sessions[0].closed = Some(s(closed));
-        history.asks(0, 2, Some(4), None);
-        history
-    }
-
-    /// A release at 8 says that the lock was lost. The client's deadline was at 7, and the server stores the token for longer.
-    fn lost_after_its_deadline(until: u64) -> History {
-        let why = Refusal::Lost;
-        history(vec![
-            (0, tries(1, 0)),
-            (0, stores(0, "a", Some(until))),
-            (1, granted(1, Some(7))),
-            (8, releases(2, 0, 1)),
-            (9, What::Fail { op: 2, why }),
-            (20, tries(3, 1)),
-        ])
-    }
-
-    fn ends_late(asked: &[(u64, u64)]) -> History {
-        let mut history = history(vec![(1, waits(1, 0, 5)), (8, refused(1))]);
-        (history.lease, history.terms.waits) = (s(18), true);
-        history.dials(0, 0, 0, None);
-        for &(sent, replied) in asked {
-            history.asks(0, sent, Some(sent), Some(replied));
-        }
-        history
-    }
-
-    fn two_cuts(node: u8) -> History {
-        let mut history = history(vec![
-            (1, waits(1, 0, 30)),
-            (2, stores(0, "a", Some(12))),
-            (2, cut(0, node, Lost::Request)),
-            (3, cut(0, 0, Lost::Reply)),
-            (19, granted(1, Some(28))),
-        ]);
-        history.terms.latency = s(1);
-        history
-    }
-
-    /// The reply is lost at 3, the lock pauses for at most 10 s after that, and the client is granted the lock at 13.
-    fn asks_again_at(at: u64) -> History {
-        let mut history = history(vec![
-            (1, waits(1, 0, 30)),
-            (2, stores(0, "a", Some(40))),
-            (3, cut(0, 0, Lost::Reply)),
-            (13, granted(1, Some(22))),
-        ]);
-        (history.terms.latency, history.terms.retry) = (s(1), s(10));
-        history.dials(0, 0, 0, Some(3));
-        history.dials(0, 0, 4, None);
-        history.asks(1, at, Some(at), Some(at));
-        history
-    }
-
-    fn remains(keys: &[&str], tasks: usize) -> What {
-        What::Remains {
-            keys: keys.iter().map(|key| key.as_bytes().to_vec()).collect(),
-            endless: vec![],
-            subscriptions: 0,
-            tasks,
-        }
-    }
-
-    /// The release fails, and its process removes the key 10 s later, an eighth of the lease.
-    fn removed_late(error: Option<&str>) -> History {
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (2, stores(0, "a", Some(82))),
-            (2, granted(1, Some(80))),
-            (3, releases(2, 0, 1)),
-            (4, unknown(2)),
-            (4, remains(&["lock"], 1)),
-            (14, frees(0)),
-            (14, remains(&[], 0)),
-            (60, What::Crash { host: 0 }),
-        ]);
-        history.lease = s(80);
-        history.dials(0, 0, 0, None);
-        history.asks(0, 3, Some(3), Some(4));
-        history.requests[0].error = error.map(str::to_owned);
-        history.asks(0, 14, Some(14), Some(14));
-        history
-    }
-
-    fn lands_late(queued: Option<&str>) -> History {
-        let waiting: Vec<_> = queued.iter().map(|it| it.as_bytes().to_vec()).collect();
-        let cause = Cause::Client(0);
-        let queue = What::Queue {
-            node: 0,
-            cause,
-            waiting,
-        };
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (2, queue),
-            (3, cut(0, 0, Lost::Late)),
-            (3, unknown(1)),
-            (6, stores(0, "a", Some(18))),
-            (13, remains(&["lock"], 0)),
-            (50, What::Crash { host: 0 }),
-        ]);
-        history.lease = s(12);
-        history.dials(0, 0, 0, Some(3));
-        history.asks(0, 3, Some(6), None);
-        history
-    }
-
-    /// Seed 10163 of `fair` under mixed faults: a call ends at 3, and the node is paused from then until `back`.
-    fn left_queued(back: u64) -> History {
-        let fault = Fault::NodePause { node: 0 };
-        let queue = What::Queue {
-            node: 0,
-            cause: Cause::Client(0),
-            waiting: vec![b"a".to_vec()],
-        };
-        let mut history = history(vec![
-            (1, waits(1, 0, 2)),
-            (2, queue),
-            (3, What::Strikes { fault }),
-            (3, unknown(1)),
-            (back, What::Heals { fault }),
-            (back, remains(&["queue"], 0)),
-            (50, What::Crash { host: 0 }),
-        ]);
-        history.lease = s(12);
-        history.dials(0, 0, 0, Some(3));
-        history.asks(0, 2, Some(2), Some(2));
-        history
-    }
-
-    fn searches(replied: Option<u64>) -> History {
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (3, unknown(1)),
-            (8, remains(&[], 1)),
-            (15, remains(&[], 0)),
-            (50, What::Crash { host: 0 }),
-        ]);
-        history.lease = s(12);
-        history.dials(0, 0, 0, Some(3));
-        history.asks(0, 2, Some(2), replied);
-        history
-    }
-
-    /// A task is there from 8 to 15. From 8 on it sends so many requests, each of which takes 2 s.
-    fn sweeps(count: u64) -> History {
-        let mut history = history(vec![
-            (1, tries(1, 0)),
-            (3, unknown(1)),
-            (8, remains(&[], 1)),
-            (15, remains(&[], 0)),
-            (50, What::Crash { host: 0 }),
-        ]);
-        history.lease = s(12);
-        history.dials(0, 0, 0, None);
-        for sent in (0..count).map(|nth| 8 + 2 * nth) {
-            history.asks(0, sent, Some(sent), Some(sent + 2));
-        }
-        history
-    }
-
-    fn three_of_five(more: Vec<(u64, What)>) -> History {
-        let mut entries = vec![(0, tries(1, 0))];
-        entries.extend((0..3).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
-        entries.extend([(1, granted(1, Some(9))), (3, empties(0, Cause::Fault))]);
-        entries.extend(more);
-        let mut history = history(entries);
-        history.topology = Topology::Nodes(5);
-        history
-    }
-}
+mod tests;

@@ -12,6 +12,9 @@
 //! The checker does not judge a request that is still in flight when its connection breaks, since it may arrive at any
 //! time. Nor does it judge a case in which another fault strikes meanwhile.
 //!
+//! A lock that promises no clean-up may leave the grant of a call that failed. It is judged only if it waits by itself and promises an answer,
+//! and only by what becomes of the call whose reply was lost.
+//!
 //! A client cannot tell a lost reply from a lost request. So no broken connection ends a call that waits by itself, whichever of the
 //! two was lost: the call asks again. The checker demands this of a lock or a latch on one server.
 
@@ -37,6 +40,10 @@ impl Checker for LostReply {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
+        let tidy = history.terms.tidy;
+        if !(tidy || history.terms.answers && history.terms.waits) {
+            return Finding::Unknown("the lock promises neither a clean-up nor an answer");
+        }
         let (tokens, fault_intervals) = (history.tokens(), history.fault_intervals());
         let operations = history.operations();
         let cuts = history.iter().filter_map(|(at, what)| {
@@ -48,12 +55,12 @@ impl Checker for LostReply {
             else {
                 return None;
             };
-            Some((at, host, node, 1))
+            Some((at, host, node, 1, at))
         });
         let late = late_replies(history);
-        let late = late.map(|(at, host, node)| (at, host, node, 0));
-        let ghosts = cuts.chain(late).filter_map(|(at, host, node, cuts)| {
-            let (asker, ghost) = ghost(operations, tokens, host, at)?;
+        let late = late.map(|(at, host, node, by)| (at, host, node, 0, by));
+        let ghosts = cuts.chain(late).filter_map(|(at, host, node, cuts, by)| {
+            let (asker, ghost) = ghost(operations, tokens, host, (at, by))?;
             // If two cuts struck connections to the same node, the second one may have hit the retry.
             let alone = breaks(history, host, node, asker.asked.at, at.at) <= cuts
                 || !history.accepts(Excuse::SecondCut);
@@ -84,7 +91,7 @@ impl Checker for LostReply {
             .filter(|(.., ghost)| !is_kept(history, ghost));
         let mut delays = ghosts.filter_map(|(at, asker, ghost)| {
             let retries = operations.iter().filter(|it| {
-                let later = it.op == asker.op || it.asked > asker.asked;
+                let later = it.op == asker.op || tidy && it.asked > asker.asked;
                 it.actor == asker.actor && it.call.acquires() && later
             });
             let mut delays = retries.filter_map(|retry| {
@@ -111,14 +118,19 @@ impl Checker for LostReply {
 
 /// True if the owner released the token but the lock keeps it for a while, which keeps out the owner's own process as
 /// well.
-fn is_kept(history: &History, span: &TokenSpan<'_>) -> bool {
+fn is_kept(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
     let mut steps = span.expiries.windows(2);
-    history.terms.hold > Duration::ZERO && steps.any(|step| step[1].2 < step[0].2)
+    history.accepts(Excuse::KeptForHold)
+        && history.terms.hold > Duration::ZERO
+        && steps.any(|step| step[1].2 < step[0].2)
 }
 
 /// Replies of a single server that arrived when their process no longer waited for them, or that did not arrive because the process
-/// had closed the connection, although the server executed the request in time: when, at which process, and from which node.
-fn late_replies<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = (Moment, u8, u8)> + 'a {
+/// had closed the connection, although the server executed the request in time: when, at which process, from which node, and when
+/// the server executed the request.
+fn late_replies<'a>(
+    history: &'a Reading<'_>,
+) -> impl Iterator<Item = (Moment, u8, u8, Moment)> + 'a {
     let alone = matches!(history.topology, Topology::Nodes(0 | 1));
     let requests = history.requests.iter().filter(move |_| alone);
     requests.filter_map(move |it| {
@@ -132,16 +144,20 @@ fn late_replies<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = (Moment, u
             place: usize::MAX,
         };
         let late = executed <= given_up && given_up <= settled && !session.broken;
-        (late && it.error.is_none()).then_some((at, session.host, session.node))
+        let executed = Moment {
+            at: executed,
+            place: usize::MAX,
+        };
+        (late && it.error.is_none()).then_some((at, session.host, session.node, executed))
     })
 }
 
-/// Returns the acquisition whose reply was lost, and its token, if both are certain.
+/// Returns the acquisition whose reply was lost at a moment, and its token, which the server stored by another one, if both are certain.
 fn ghost<'a>(
     operations: &'a [Operation],
     tokens: &'a Tokens<'a>,
     host: u8,
-    at: Moment,
+    (at, by): (Moment, Moment),
 ) -> Option<(&'a Operation, &'a TokenSpan<'a>)> {
     let mut askers = operations
         .iter()
@@ -152,8 +168,12 @@ fn ghost<'a>(
         place: usize::MAX,
         ..at
     };
+    let by = Moment {
+        place: usize::MAX,
+        ..by
+    };
     let mut ghosts = tokens.put_by(asker, operations, then);
-    let ghost = ghosts.find(|it| it.stood(then))?;
+    let ghost = ghosts.find(|it| it.from <= by && it.stood(then))?;
     Some((asker, ghost))
 }
 
@@ -349,7 +369,9 @@ fn delayed(
     let anothers = |at: Moment| {
         let mut spans = history.tokens().spans.iter();
         let another = |it: &TokenSpan<'_>| it.owner != ghost.owner && it.node == ghost.node;
-        excludes && spans.any(|it| another(it) && it.stood_within(from, at))
+        excludes
+            && history.accepts(Excuse::KeyOfAnother)
+            && spans.any(|it| another(it) && it.stood_within(from, at))
     };
     let stands = |at| ghost.stood(at) && keeps_out(history, ghost, from, at) && !anothers(at);
     let waits = ghost.from.at <= from.at
@@ -380,7 +402,8 @@ fn keeps_out(history: &Reading<'_>, ghost: &TokenSpan<'_>, from: Moment, at: Mom
     };
     let tokens = history.tokens();
     let grants = history.beliefs().iter();
-    let grants = grants.filter(|it| Some(it.actor.host) == ghost.owner);
+    let counts = history.accepts(Excuse::GrantOfProcess);
+    let grants = grants.filter(|it| counts && Some(it.actor.host) == ghost.owner);
     let granted: BTreeSet<_> = grants
         .flat_map(|it| tokens.of_grant(it))
         .map(|span| span.token)
@@ -477,6 +500,8 @@ mod tests {
         };
         let granted_with = |at, replied, closed| executed(2, at, replied, closed);
         assert!(executed(6, 13, Some(6), None), "it was late at the server");
+        let before = executed(1, 13, Some(6), None);
+        assert!(before, "another request stored the token");
         let granted_at = |at, replied| granted_with(at, Some(replied), None);
         assert!(granted_at(12, 6), "three round trips after the reply");
         assert!(!granted_at(13, 6));
@@ -604,6 +629,35 @@ mod tests {
         assert!(ends(unknown(1), 7, false), "it promises no answer");
         assert!(ends(unknown(1), 30, true), "no time to ask again is left");
         assert!(ends(done(1), 7, true));
+    }
+
+    /// A lock that promises an answer and no clean-up. The reply to a call is lost at 3, and the token stays until 12.
+    #[test]
+    fn a_lock_that_promises_no_clean_up_is_judged_by_the_call_itself() {
+        let finding = |answers, entries: Vec<(u64, What)>| {
+            let begin = vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(12))),
+                (3, cut()),
+            ];
+            let mut history = history(begin.into_iter().chain(entries).collect());
+            (history.terms.latency, history.terms.tidy) = (s(1), false);
+            (history.terms.answers, history.terms.waits) = (answers, true);
+            LostReply.check(&history)
+        };
+        let wrong = |finding: Finding| matches!(finding, Finding::Violation(_));
+        let error = || vec![(5, unknown(1))];
+        assert!(wrong(finding(true, error())), "it ends in an error");
+        assert!(matches!(finding(false, error()), Finding::Unknown(_)));
+        let own = vec![(12, granted(1, Some(21)))];
+        assert!(wrong(finding(true, own)), "it waits for its own token");
+        let cancelled = What::Info {
+            op: 1,
+            error: crate::history::CANCELLED.into(),
+        };
+        let later = vec![(4, cancelled), (9, tries(2, 0)), (10, refused(2))];
+        let later = finding(true, later);
+        assert_eq!(later, Finding::Valid, "a later call finds the token");
     }
 
     #[test]

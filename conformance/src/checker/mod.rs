@@ -282,7 +282,14 @@ impl Property {
     #[must_use]
     pub fn hint(self, promises: Promises) -> Option<&'static str> {
         let cleans_up = matches!(self, Self::Cancellation | Self::CleanUp | Self::LostReply);
-        if self == Self::LostReply && promises.tidy && promises.answers && promises.waits {
+        if self == Self::LostReply && promises.answers && promises.waits {
+            if !promises.tidy {
+                return Some(
+                    "`.answering()` includes this promise. A lock that returns an error after a lost request or reply, or waits for the \
+                     end of its own lease then, does not make it. A lock that pauses for longer than a second before it asks again says \
+                     so: `.retrying_within(..)`",
+                );
+            }
             return Some(
                 "`Promises::mutex_on_one_node()` and `.answering()` include this promise. A lock that leaves an abandoned grant in \
                  place until its lease ends does not make it: add `.untidy()`. Nor does a lock that returns an error after a lost \
@@ -591,6 +598,21 @@ pub(crate) mod hand_made {
 
     pub(crate) fn stores(host: u8, token: &str, expires: Option<u64>) -> What {
         stores_on(0, host, token, expires)
+    }
+
+    /// What a server stores: tokens with the ends of their leases.
+    pub(crate) fn stored_by(cause: Cause, tokens: &[(&str, u64)]) -> What {
+        let holder = |&(token, expires): &(&str, u64)| Holder {
+            token: token.as_bytes().to_vec(),
+            expires: Some(s(expires)),
+            ..Holder::default()
+        };
+        What::Server {
+            node: 0,
+            cause,
+            stored: tokens.iter().map(holder).collect(),
+            anonymous: 0,
+        }
     }
 
     pub(crate) fn stores_on(node: u8, host: u8, token: &str, expires: Option<u64>) -> What {

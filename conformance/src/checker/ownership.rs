@@ -204,12 +204,12 @@ fn wrong(
             let was = before.stored.expires;
             // Owners that share a lock may also share its expiry, as long as no request shortens it. A clock that was
             // set back has made it longer than it was given: a request may take that back.
-            let was = match (was, before.given) {
-                (Some(was), Some(given)) if history.accepts(Excuse::ClockSetBack) => {
-                    Some(was.min(given))
-                }
-                (was, _) => was,
-            };
+            let set_back = history.accepts(Excuse::ClockSetBack) && before.given < was;
+            let given = before.given.filter(|_| set_back);
+            if given.is_some() && given <= is && is <= was {
+                return None;
+            }
+            let was = given.or(was);
             let shortened = is.is_some() && (was.is_none() || is < was);
             let is_shared = history.kind != Kind::Mutex && history.accepts(Excuse::SharedExpiry);
             let changed = shortened || !is_shared;
@@ -326,6 +326,20 @@ mod tests {
         );
         assert!(verdict(then(vec![(4, stores(1, "b", Some(14)))])).is_err());
         assert!(verdict(then(vec![(4, stores(1, "a", Some(14)))])).is_err());
+    }
+
+    /// A server's clock is set back at 2, so that the token of c1 lasts until 14. A request of c2 gives it another end.
+    #[test]
+    fn a_request_may_take_back_what_a_clock_that_was_set_back_has_added() {
+        let ends = |end| {
+            let moved = stored_by(Cause::Fault, &[("a", 14)]);
+            let taken_back = stored_by(Cause::Client(1), &[("a", end)]);
+            verdict(then(vec![(2, moved), (3, taken_back)]))
+        };
+        assert_eq!(ends(10), Ok(()));
+        assert_eq!(ends(12), Ok(()));
+        assert!(ends(9).is_err(), "less than the lease that was given");
+        assert!(ends(15).is_err(), "longer than before");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, Request, Scope,
+    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Outcome, Reading, Request, Scope,
     TokenSpan, What,
 };
 use crate::scenario::Topology;
@@ -179,15 +179,16 @@ impl Facts<'_> {
             let sent = it.sent_at();
             let mut others = self.0.operations().iter();
             begun < sent
-                && !others.any(|other| {
-                    let under_way = other.asked <= sent && sent < other.ended;
-                    let extends = other.call
-                        == Call::Renew {
-                            grant: belief.grant,
-                        };
-                    let asks = other.call.longest_wait().is_some() && !extends;
-                    other.actor.host == host && under_way && asks
-                })
+                && !(self.0.accepts(Excuse::OtherRequest)
+                    && others.any(|other| {
+                        let under_way = other.asked <= sent && sent < other.ended;
+                        let extends = other.call
+                            == Call::Renew {
+                                grant: belief.grant,
+                            };
+                        let asks = other.call.longest_wait().is_some() && !extends;
+                        other.actor.host == host && under_way && asks
+                    }))
         };
         let failed = self.0.requests_of(host).filter_map(|it| {
             let given_up = it.sent.saturating_add(timeout);
@@ -448,6 +449,13 @@ impl Facts<'_> {
         end < sent && (self.0.fault_intervals()).heard_everywhere(host, sent, at)
     }
 
+    /// Returns true if the grant may still be stored when it has been given back: its guard was dropped, or its release had no answer.
+    fn may_stay(&self, belief: &Belief) -> bool {
+        let calls = self.0.operations().iter();
+        let mut calls = calls.filter(|it| it.call.gives_back() == Some(belief.grant));
+        calls.any(|it| matches!(it.call, Call::Drop { .. }) || it.outcome == Outcome::Unknown)
+    }
+
     /// A grant that is extended after it was given back, by a request that was sent after that.
     fn not_silent(&self) -> Option<Witness> {
         let tokens = self.0.tokens();
@@ -489,12 +497,15 @@ impl Facts<'_> {
                 };
                 let (at, _) = extended.find(|&(at, node)| {
                     // An acquisition under the same token, or an extension of another grant, extends it too, even if its reply never
-                    // reached the client.
+                    // reached the client. So does the release of another grant, which leaves one level.
                     let unheard = under_one_name
                         && self.0.operations().iter().any(|it| {
                             let renews =
                                 matches!(it.call, Call::Renew { grant } if grant != belief.grant);
-                            let extends = it.call.acquires() || renews;
+                            let another = |grant| grant != belief.grant;
+                            let releases = it.call.gives_back().is_some_and(another);
+                            let extends =
+                                it.call.acquires() || renews || releases && self.may_stay(belief);
                             let theirs = is_owner(it.actor) && extends;
                             theirs && it.asked <= at && at < it.landed()
                         });
@@ -606,6 +617,35 @@ mod tests {
         assert!(!extended(2, 10, true));
         assert!(extended(1, 10, true), "the grant that it gave back");
         assert!(extended(2, 10, false), "a token of the grant");
+    }
+
+    /// The guard of one of two grants is dropped at 5, or the grant is released. At 7 a release of the other one extends the token.
+    #[test]
+    fn a_release_of_another_grant_of_the_owner_may_extend_the_token() {
+        let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
+        let dropped = || What::Invoke { op: 3, actor, call };
+        let extended = |first: What, reentrant| {
+            let mut history = history(vec![
+                (2, tries(1, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, granted(1, Some(11))),
+                (3, tries(2, 0)),
+                (3, granted(2, Some(6))),
+                (5, first),
+                (5, done(3)),
+                (7, releases(4, 0, 2)),
+                (8, stores(0, "a", Some(18))),
+                (9, done(4)),
+            ]);
+            history.reentrant = reentrant;
+            let finding = Renewal.check(&history);
+            finding
+                .witness()
+                .is_some_and(|it| it.message.contains("gave back at 5"))
+        };
+        assert!(!extended(dropped(), true));
+        assert!(extended(releases(3, 0, 1), true), "no level was left");
+        assert!(extended(dropped(), false), "a token of the grant");
     }
 
     /// An owner gives back one grant at 5 and another one at 8. At 9 a request extends its token.

@@ -45,6 +45,8 @@ pub enum Excuse {
     GrantedAtTheEnd,
     /// A script was lost when there was no time for another request.
     ScriptLostAtTheEnd,
+    /// A request that failed was sent for something else than an extension.
+    OtherRequest,
     /// The owner acquires the lock again under the same token.
     AcquiredAgain,
     /// A request to extend a grant was sent before its release, and landed after it.
@@ -71,6 +73,12 @@ pub enum Excuse {
     SecondCut,
     /// The process pauses before it asks again.
     PauseBeforeRetry,
+    /// Another client has a key of the lock.
+    KeyOfAnother,
+    /// Another task of the process has the lock on several nodes.
+    GrantOfProcess,
+    /// A released token stays for a minimum hold.
+    KeptForHold,
     /// A request landed when its connection had ended.
     LateRequest,
     /// A client reached no server for a lease after its call.
@@ -111,6 +119,14 @@ pub enum Excuse {
     PartExpired,
     /// The client's deadline has passed, and the token ends soon.
     DeadlinePassed,
+    /// The lock had reported the loss of the grant.
+    LossReported,
+    /// A fault struck before a loss was reported.
+    FaultBefore,
+    /// The lease was nearly over when a loss was reported.
+    EndIsNear,
+    /// A shared grant was called back.
+    CalledBack,
     /// Few enough nodes forgot a grant.
     FewForgot,
 }

@@ -178,14 +178,22 @@ fn is_stored(history: &Reading<'_>, span: &TokenSpan<'_>, by: Moment) -> bool {
 
 /// True if a request stored the token, or extended it, after the connection had ended for its process.
 fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
-    // The replicas of a server store copies of what the request stored there.
-    let all = history.tokens().spans.iter().chain(&history.queued().spans);
-    let origins = all.filter(|it| it.token == span.token);
-    let mut origins = origins.filter(|it| match history.topology {
-        Topology::Nodes(_) => (it.node, it.from, it.owner) == (span.node, span.from, span.owner),
+    let tokens = history.tokens().spans.iter().map(|it| (it, false));
+    let places = history.queued().spans.iter().map(|it| (it, true));
+    let all = tokens
+        .chain(places)
+        .filter(|(it, _)| it.token == span.token);
+    let mut origins = all.filter(|&(it, is_place)| match history.topology {
+        Topology::Nodes(_) => {
+            // Another client's release may hand the lock to the place that the request left in the queue.
+            let handed_over = is_place && it.from < span.from && span.from.at <= it.gone.0.at;
+            let theirs = (it.node, it.owner) == (span.node, span.owner);
+            theirs && (it.from == span.from || handed_over)
+        }
+        // The replicas of a server store copies of what the request stored there.
         Topology::Replicated { .. } => it.from <= span.from,
     });
-    origins.any(|origin| {
+    origins.any(|(origin, _)| {
         history.requests.iter().any(|it| {
             let session = history.session(it);
             let theirs = origin.owner == Some(session.host) && origin.node == session.node;

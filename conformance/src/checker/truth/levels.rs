@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::history::{
-    Belief, Call, End, Excuse, Fate, OpId, Operation, Outcome, Refusal, TokenSpan,
+    Belief, Call, End, Excuse, Fate, OpId, Operation, Outcome, Refusal, Request, TokenSpan,
 };
 use std::time::Duration;
 
@@ -80,13 +80,20 @@ impl Facts<'_> {
         spans.into_iter().any(|span| acquired || left(span))
     }
 
-    /// Returns true if a request of the call had no reply, and may have been executed. The call repeated it under the same
+    /// Returns true if a request of the call had no reply in time, and may have been executed. The call repeated it under the same
     /// token.
     fn repeated_a_request(&self, it: &Operation) -> bool {
         self.0.requests_of(it.actor.host).any(|request| {
             let of_call = it.asked.at <= request.sent && request.sent <= it.ended.at;
-            of_call && request.replied.is_none() && self.0.fate(request) != Fate::RequestLost
+            of_call && !self.is_heard(request) && self.0.fate(request) != Fate::RequestLost
         })
+    }
+
+    /// Returns true if a process read the reply to a request before it gave the request up. A process that does not run reads it later.
+    fn is_heard(&self, request: &Request) -> bool {
+        let host = self.0.session(request).host;
+        let read = (request.replied).map(|at| self.0.fault_intervals().runs_from(host, at));
+        read.is_some_and(|at| at < self.0.given_up(request))
     }
 
     /// Until when a level may stand that a call without an answer left: for a lease from when its last request has landed and
@@ -94,7 +101,7 @@ impl Facts<'_> {
     fn counts_until(&self, it: &Operation) -> Duration {
         let host = it.actor.host;
         let sent = self.0.requests_of(host).filter(|request| {
-            it.asked.at <= request.sent && request.sent <= it.ended.at && request.replied.is_none()
+            it.asked.at <= request.sent && request.sent <= it.ended.at && !self.is_heard(request)
         });
         let landed = sent.filter_map(|request| match self.0.fate(request) {
             Fate::RequestLost => None,
@@ -162,7 +169,7 @@ mod tests {
     /// owner enters again. The server stores an entry for each level.
     #[test]
     fn a_late_attempt_of_a_granted_call_adds_a_level() {
-        let entries = |count: usize, until| What::Server {
+        let places = |count: usize, until| What::Server {
             node: 0,
             cause: Client(0),
             stored: vec![
@@ -182,30 +189,41 @@ mod tests {
             number: None,
             token: Some(Token::of_owner(b"a".to_vec())),
         };
-        let lies = |replied: Option<u64>, left: usize| -> Option<String> {
-            let mut history = history(vec![
+        // A request that is sent at 1 is given up before 3.
+        let lies = |executed, replied: Option<u64>, resumes: u64| -> Option<String> {
+            let mut entries = vec![
                 (0, tries(1, 0)),
-                (2, entries(1, 12)),
+                (2, places(1, 12)),
                 (3, named(1, 11)),
                 (4, releases(2, 0, 1)),
-                (4, entries(0, 0)),
+                (4, places(0, 0)),
                 (5, done(2)),
-                (6, entries(1, 16)),
+                (6, places(1, 16)),
                 (7, tries(3, 0)),
-                (7, entries(2, 17)),
+                (7, places(2, 17)),
                 (8, named(3, 16)),
                 (9, releases(4, 0, 3)),
-                (9, entries(left, 17)),
+                (9, places(1, 17)),
                 (10, done(4)),
-            ]);
+                (1, What::Pause { host: 0 }),
+                (resumes, What::Resume { host: 0 }),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
             history.reentrant = true;
             history.dials(0, 0, 0, None);
-            history.asks(0, 1, Some(6), replied);
+            history.asks(0, 1, Some(executed), replied);
             let finding = Truth.check(&history);
             finding.witness().map(|witness| witness.message.clone())
         };
-        assert_eq!(lies(None, 1), None);
-        let message = lies(Some(7), 1).expect("each request had its reply");
+        assert_eq!(lies(6, None, 1), None);
+        assert_eq!(lies(6, Some(7), 1), None, "the reply is late");
+        assert_eq!(
+            lies(2, Some(2), 3),
+            None,
+            "the process does not run when it arrives"
+        );
+        let message = lies(2, Some(2), 1).expect("each request had its reply");
         assert!(message.contains("removed nothing"), "{message}");
     }
 

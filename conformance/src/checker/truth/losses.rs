@@ -3,7 +3,7 @@
 use super::Facts;
 use crate::{
     checker::{Witness, seconds},
-    history::{Belief, Call, End, Moment, What},
+    history::{Belief, Call, End, Excuse, Moment, What},
     vocabulary::Mode,
 };
 use std::time::Duration;
@@ -24,21 +24,22 @@ impl Facts<'_> {
         };
         let deadline = self.latest_deadline(belief, told);
         let deadline = deadline.unwrap_or(belief.asked.at + self.0.lease);
-        let late = told.at + self.0.lease / LATE_SHARE >= deadline;
+        let accepts = |excuse| self.0.accepts(excuse);
+        let late = accepts(Excuse::EndIsNear) && told.at + self.0.lease / LATE_SHARE >= deadline;
         let host = belief.actor.host;
         // A server that restarted, a lost script or a broken connection may be reason enough for a careful lock.
         let mut so_far = self.0.iter().take_while(|&(at, _)| at < told);
-        let struck = so_far.any(|(_, what)| {
-            if let What::Strikes { fault } = what {
-                fault.host().is_none_or(|it| it == host)
-            } else {
-                matches!(*what, What::Cut { host: it, .. } if it == host)
-            }
-        });
-        let lies = belief.mode == Mode::Exclusive
-            && !late
-            && !struck
-            && self.stood_throughout(belief, belief.from, told);
+        let struck = accepts(Excuse::FaultBefore)
+            && so_far.any(|(_, what)| {
+                if let What::Strikes { fault } = what {
+                    fault.host().is_none_or(|it| it == host)
+                } else {
+                    matches!(*what, What::Cut { host: it, .. } if it == host)
+                }
+            });
+        let is_shared = belief.mode != Mode::Exclusive && accepts(Excuse::CalledBack);
+        let lies =
+            !is_shared && !late && !struck && self.stood_throughout(belief, belief.from, told);
         lies.then(|| Witness {
             at: told,
             until: None,

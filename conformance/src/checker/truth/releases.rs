@@ -31,9 +31,10 @@ impl Facts<'_> {
         // An inner release removes nothing; but nor does it find the lock lost.
         let inner = self.is_shared(belief, it);
         // The client knows that its deadline has passed. The token may stand a little longer, and that of an owner for another grant.
-        let passed = belief.end == End::Deadline && belief.to <= it.asked;
+        let ended = |end| belief.end == end && belief.to <= it.asked;
         let ends = || self.0.accepts(Excuse::DeadlinePassed) && self.ends_soon(belief, it);
-        let over = passed && (inner || ends());
+        let over = ended(End::Deadline) && (inner || ends())
+            || ended(End::Lost) && self.0.accepts(Excuse::LossReported);
         match it.outcome {
             Outcome::Ok
                 if !inner
@@ -73,10 +74,30 @@ impl Facts<'_> {
         }
     }
 
-    /// Returns true if the servers stored the grant for a small part of a lease only when the call began.
+    /// Returns true if the servers stored the grant for a small part of a lease only when the call began, as far as the client could
+    /// know at its deadline: without an extension that landed later, without what the owner's other calls added under the
+    /// same token, and by a server's clock that was right all the time.
     fn ends_soon(&self, belief: &Belief, it: &Operation) -> bool {
+        let bent = [FaultEffect::ServerClock];
+        let (host, intervals) = (belief.actor.host, self.0.fault_intervals());
+        if intervals.any(&bent, host, belief.asked.at, it.ended.at) {
+            return true;
+        }
         let soon = it.asked.at + self.0.lease / LATE_SHARE;
-        let ends = |span: &TokenSpan<'_>| span.expiry(it.asked).is_some_and(|ends| ends <= soon);
+        let by_another_call = |at: Moment| {
+            let mut calls = self.0.operations().iter();
+            self.0.reentrant
+                && calls.any(|call| {
+                    let is_others = call.actor == belief.actor && call.op != belief.grant;
+                    is_others && call.call.acquires() && call.asked < at && at < call.landed()
+                })
+        };
+        let ends = |span: &TokenSpan<'_>| {
+            let known = span.expiries.iter().rev();
+            let mut known = known.filter(|&&(at, ..)| at <= belief.to && !by_another_call(at));
+            let ends = known.next().map(|&(.., ends)| ends);
+            ends.is_none_or(|ends| ends.is_some_and(|ends| ends <= soon))
+        };
         let stored = self.of_grant(belief).into_iter();
         let mut stored = stored.filter(|span| span.stood_within(it.asked, it.ended));
         stored.all(ends)
@@ -270,6 +291,54 @@ mod tests {
         assert!(!release(6, None));
         // Seed 810 of `semaphore-holding` under `suspend`: it ends then anyway.
         assert!(release(7, None));
+    }
+
+    /// The client's deadline is 5. A request extends the token at `extended`, and the release at 8 says that the lock was lost.
+    #[test]
+    fn what_lengthens_a_token_after_its_deadline_does_not_count() {
+        let history = |extended, more: Vec<(u64, What)>| {
+            let why = Refusal::Lost;
+            let mut entries = vec![
+                (0, tries(1, 0)),
+                (0, stores(0, "a", Some(10))),
+                (1, granted(1, Some(5))),
+                (extended, stores(0, "a", Some(extended + 10))),
+                (8, releases(2, 0, 1)),
+                (8, What::Fail { op: 2, why }),
+                (19, tries(7, 1)),
+            ];
+            entries.extend(more);
+            entries.sort_by_key(|&(at, _)| at);
+            history(entries)
+        };
+        let lie = |history: &History| {
+            let finding = Truth.check(history);
+            finding.witness().map(|it| it.message.clone())
+        };
+        assert_eq!(lie(&history(6, vec![])), None, "it landed late");
+        assert!(lie(&history(4, vec![])).is_some());
+        let fault = Fault::NodeClock {
+            node: 0,
+            by_ms: -3_000,
+        };
+        let set_back = vec![(2, What::Strikes { fault }), (3, What::Heals { fault })];
+        let wrong_clock = history(4, set_back);
+        assert_eq!(lie(&wrong_clock), None, "the server's clock was wrong");
+        // The owner enters again at 4, and leaves.
+        let again = |reentrant| {
+            let again = [
+                tries(3, 0),
+                granted(3, Some(13)),
+                releases(4, 0, 3),
+                done(4),
+            ];
+            let again = (3..).zip(again).collect();
+            let mut history = history(4, again);
+            history.reentrant = reentrant;
+            lie(&history)
+        };
+        assert_eq!(again(true), None);
+        assert!(again(false).is_some(), "the lock is not reentrant");
     }
 
     /// The client has the grant from 1 on. Its release at 5, which the server executes at 6, leaves the token until `end`.

@@ -124,6 +124,31 @@ fn the_key_of_a_late_token_stays_for_as_long_as_another_holder_asked() {
     assert!(!passes(22, false), "it was not late");
 }
 
+/// A late request queues its waiter at 4. At 6 the release of another client hands the lock to this place.
+#[test]
+fn a_late_place_may_become_a_grant_by_the_release_of_another_client() {
+    let passes = |is_place: bool, lost| {
+        let queue = |waiting: &[&str], host| What::Queue {
+            node: 0,
+            cause: Cause::Client(host),
+            waiting: waiting.iter().map(|it| it.as_bytes().to_vec()).collect(),
+        };
+        let mut entries = vec![
+            (6, queue(&[], 1)),
+            (6, stores(1, "late", Some(18))),
+            (8, remains(&["lock"], 0, 0)),
+            (20, remains(&[], 0, 0)),
+        ];
+        if is_place {
+            entries.insert(0, (4, queue(&["late"], 0)));
+        }
+        with_a_late_token(history(entries), lost)
+    };
+    assert!(passes(true, true));
+    assert!(!passes(true, false), "it was not late");
+    assert!(!passes(false, true), "it came from no place");
+}
+
 #[test]
 fn a_late_request_may_extend_what_stands() {
     let passes = |lost| {
