@@ -175,8 +175,8 @@ impl Excuse {
                  broken one"
             }
             Self::AcquiredAgain => {
-                "the owner acquires the lock again or releases another grant under the same token, which extends it: the lock is \
-                 reentrant, or its token names the owner"
+                "the owner acquires the lock again under the same token, which extends it, or a release takes one of several levels away: \
+                 the lock is reentrant, or its token names the owner"
             }
             Self::ExtensionInFlight => {
                 "a request to extend a grant was sent before its release began, and lands after it"

@@ -83,9 +83,10 @@ impl Checker for Ownership {
                     Some(before) => Some(before.owner),
                     None => history.owners().of(&stored.token, *cause),
                 };
-                // What no request has changed keeps the expiry that it was given.
+                // What no request has changed keeps the expiry that it was given, and so does what a request took back a part of.
                 let kept = known.filter(|before| {
-                    before.stored.expires == stored.expires || *cause == Cause::Fault
+                    let (was, is) = (before.stored.expires, stored.expires);
+                    was == is || *cause == Cause::Fault || before.given <= is && is < was
                 });
                 let given = kept.map_or(stored.expires, |before| before.given);
                 now.extend(owner.map(|owner| Tenure {
@@ -340,6 +341,14 @@ mod tests {
         assert_eq!(ends(12), Ok(()));
         assert!(ends(9).is_err(), "less than the lease that was given");
         assert!(ends(15).is_err(), "longer than before");
+        let twice = |ends: [u64; 2]| {
+            let moved = stored_by(Cause::Fault, &[("a", 14)]);
+            let taken_back = ends.map(|end| stored_by(Cause::Client(1), &[("a", end)]));
+            let taken_back = (3..).zip(taken_back);
+            verdict(then([(2, moved)].into_iter().chain(taken_back).collect()))
+        };
+        assert_eq!(twice([13, 12]), Ok(()));
+        assert!(twice([13, 9]).is_err());
     }
 
     #[test]

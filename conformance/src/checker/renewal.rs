@@ -9,7 +9,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Outcome, Reading, Request, Scope,
+    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, Request, Scope,
     TokenSpan, What,
 };
 use crate::scenario::Topology;
@@ -449,11 +449,25 @@ impl Facts<'_> {
         end < sent && (self.0.fault_intervals()).heard_everywhere(host, sent, at)
     }
 
-    /// Returns true if the grant may still be stored when it has been given back: its guard was dropped, or its release had no answer.
-    fn may_stay(&self, belief: &Belief) -> bool {
-        let calls = self.0.operations().iter();
-        let mut calls = calls.filter(|it| it.call.gives_back() == Some(belief.grant));
-        calls.any(|it| matches!(it.call, Call::Drop { .. }) || it.outcome == Outcome::Unknown)
+    /// Returns true if what a server stored at a moment has fewer levels of the token than before, and has not lost it.
+    fn takes_a_level(&self, token: &[u8], node: u8, at: Moment) -> bool {
+        let levels = self.0.iter().filter_map(|(when, what)| {
+            let What::Server {
+                node: of, stored, ..
+            } = what
+            else {
+                return None;
+            };
+            let theirs = stored.iter().filter(|it| it.token == token);
+            let levels: u32 = theirs.map(|it| it.depth.unwrap_or(1)).sum();
+            (*of == node && when <= at).then_some(levels)
+        });
+        let mut before = None;
+        let mut last = None;
+        for levels in levels {
+            (before, last) = (last, Some(levels));
+        }
+        last.is_some_and(|last| 0 < last && Some(last) < before)
     }
 
     /// A grant that is extended after it was given back, by a request that was sent after that.
@@ -484,7 +498,8 @@ impl Facts<'_> {
                         });
                         let kept = kept && hold > Duration::ZERO;
                         let longer = longer && !kept;
-                        (longer && cause == Cause::Client(host)).then_some((at, span.node))
+                        (longer && cause == Cause::Client(host))
+                            .then_some((at, span.node, span.token))
                     })
                 });
                 let named = tokens.named.get(&belief.grant);
@@ -495,17 +510,16 @@ impl Facts<'_> {
                 let is_owner = |actor: Actor| {
                     actor == belief.actor || names_owner && actor.host == belief.actor.host
                 };
-                let (at, _) = extended.find(|&(at, node)| {
+                let (at, ..) = extended.find(|&(at, node, token)| {
                     // An acquisition under the same token, or an extension of another grant, extends it too, even if its reply never
-                    // reached the client. So does the release of another grant, which leaves one level.
+                    // reached the client. A release that takes one of several levels away may extend the others.
                     let unheard = under_one_name
                         && self.0.operations().iter().any(|it| {
                             let renews =
                                 matches!(it.call, Call::Renew { grant } if grant != belief.grant);
-                            let another = |grant| grant != belief.grant;
-                            let releases = it.call.gives_back().is_some_and(another);
-                            let extends =
-                                it.call.acquires() || renews || releases && self.may_stay(belief);
+                            let releases = it.call.gives_back().is_some()
+                                && self.takes_a_level(token, node, at);
+                            let extends = it.call.acquires() || renews || releases;
                             let theirs = is_owner(it.actor) && extends;
                             theirs && it.asked <= at && at < it.landed()
                         });
@@ -541,7 +555,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Refusal, Token},
+        history::{Holder, Refusal, Token},
         scenario::Fault,
     };
 
@@ -619,22 +633,33 @@ mod tests {
         assert!(extended(2, 10, false), "a token of the grant");
     }
 
-    /// The guard of one of two grants is dropped at 5, or the grant is released. At 7 a release of the other one extends the token.
+    /// The guard of one of two grants is dropped at 5. At 7 a release of the other one extends the token, which has levels.
     #[test]
-    fn a_release_of_another_grant_of_the_owner_may_extend_the_token() {
+    fn a_release_that_takes_a_level_away_may_extend_the_others() {
         let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
-        let dropped = || What::Invoke { op: 3, actor, call };
-        let extended = |first: What, reentrant| {
+        let stores = |depth, expires| What::Server {
+            node: 0,
+            cause: Cause::Client(0),
+            stored: vec![Holder {
+                token: b"a".to_vec(),
+                expires: Some(s(expires)),
+                depth: Some(depth),
+                ..Holder::default()
+            }],
+            anonymous: 0,
+        };
+        let extended = |left: u32, reentrant| {
             let mut history = history(vec![
                 (2, tries(1, 0)),
-                (2, stores(0, "a", Some(12))),
+                (2, stores(1, 12)),
                 (3, granted(1, Some(11))),
                 (3, tries(2, 0)),
+                (3, stores(2, 12)),
                 (3, granted(2, Some(6))),
-                (5, first),
+                (5, What::Invoke { op: 3, actor, call }),
                 (5, done(3)),
                 (7, releases(4, 0, 2)),
-                (8, stores(0, "a", Some(18))),
+                (8, stores(left, 18)),
                 (9, done(4)),
             ]);
             history.reentrant = reentrant;
@@ -643,9 +668,9 @@ mod tests {
                 .witness()
                 .is_some_and(|it| it.message.contains("gave back at 5"))
         };
-        assert!(!extended(dropped(), true));
-        assert!(extended(releases(3, 0, 1), true), "no level was left");
-        assert!(extended(dropped(), false), "a token of the grant");
+        assert!(!extended(1, true));
+        assert!(extended(2, true), "both levels are left");
+        assert!(extended(1, false), "a token of the grant");
     }
 
     /// An owner gives back one grant at 5 and another one at 8. At 9 a request extends its token.
@@ -857,7 +882,7 @@ mod tests {
         let soon = What::Server {
             node: 0,
             cause: Cause::Fault,
-            stored: vec![crate::history::Holder {
+            stored: vec![Holder {
                 token: "a".into(),
                 expires: Some(s(7)),
                 ..Default::default()
