@@ -31,6 +31,16 @@ struct Tenure<'a> {
     owner: u8,
     /// The expiry that a request gave it. A fault of the clock may have moved it since.
     given: Option<Duration>,
+    /// The end that such a fault gave it, if it is later.
+    set_back: Option<Duration>,
+}
+
+impl Tenure<'_> {
+    /// Returns true if an end lies between the one that a request gave and the one that a clock that was set back made of it.
+    fn takes_back(&self, end: Option<Duration>) -> bool {
+        let (given, end) = (self.given, end.filter(|_| self.set_back.is_some()));
+        end.is_some() && given <= end && end <= self.set_back
+    }
 }
 
 /// A server counts whole milliseconds: a lock that compares deadlines itself may take a grant as over in its last one.
@@ -84,15 +94,20 @@ impl Checker for Ownership {
                     None => history.owners().of(&stored.token, *cause),
                 };
                 // What no request has changed keeps the expiry that it was given, and so does what a request took back a part of.
+                let is = stored.expires;
                 let kept = known.filter(|before| {
-                    let (was, is) = (before.stored.expires, stored.expires);
-                    was == is || *cause == Cause::Fault || before.given <= is && is < was
+                    before.stored.expires == is || *cause == Cause::Fault || before.takes_back(is)
                 });
-                let given = kept.map_or(stored.expires, |before| before.given);
+                let given = kept.map_or(is, |before| before.given);
+                let set_back = match *cause {
+                    Cause::Fault => is.filter(|_| given < is),
+                    Cause::Client(_) | Cause::Server => kept.and_then(|before| before.set_back),
+                };
                 now.extend(owner.map(|owner| Tenure {
                     stored,
                     owner,
                     given,
+                    set_back,
                 }));
             }
             standing.insert(*node, now);
@@ -205,12 +220,12 @@ fn wrong(
             let was = before.stored.expires;
             // Owners that share a lock may also share its expiry, as long as no request shortens it. A clock that was
             // set back has made it longer than it was given: a request may take that back.
-            let set_back = history.accepts(Excuse::ClockSetBack) && before.given < was;
-            let given = before.given.filter(|_| set_back);
-            if given.is_some() && given <= is && is <= was {
+            let counts = history.accepts(Excuse::ClockSetBack);
+            if counts && before.takes_back(is) {
                 return None;
             }
-            let was = given.or(was);
+            let set_back = before.set_back.filter(|_| counts);
+            let was = set_back.and(before.given).or(was);
             let shortened = is.is_some() && (was.is_none() || is < was);
             let is_shared = history.kind != Kind::Mutex && history.accepts(Excuse::SharedExpiry);
             let changed = shortened || !is_shared;
@@ -348,6 +363,8 @@ mod tests {
             verdict(then([(2, moved)].into_iter().chain(taken_back).collect()))
         };
         assert_eq!(twice([13, 12]), Ok(()));
+        assert_eq!(twice([12, 13]), Ok(()), "less of it");
+        assert!(twice([12, 15]).is_err());
         assert!(twice([13, 9]).is_err());
     }
 
