@@ -176,16 +176,12 @@ fn cost(nemesis: &str) -> Cost {
 /// depend on the promised tolerance. Servers that drop grants early can only be countered by more servers.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -> Claim {
-    let tidies = matches!(
-        property,
-        Property::Cancellation | Property::CleanUp | Property::LostReply
-    );
     // Keys without an end are judged of untidy locks too, and so are calls that wait and promise an answer.
-    let judged = match property {
-        Property::LostReply => promises.answers && promises.waits,
-        _ => property == Property::CleanUp,
+    let tidies = match promises.answers && promises.waits {
+        true => property == Property::Cancellation,
+        false => matches!(property, Property::Cancellation | Property::LostReply),
     };
-    if tidies && !promises.tidy && !judged {
+    if tidies && !promises.tidy {
         return Claim::Outside;
     }
     let borne = |nemesis: &str| match nemesis {
