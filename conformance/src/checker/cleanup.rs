@@ -23,7 +23,10 @@ mod tests;
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Call, Excuse, FaultEffect, History, Moment, Outcome, Reading, What};
-use keys::{arrived_after_lease, ended_by_itself, left_by_the_unreached, stepped_over};
+use keys::{
+    arrived_after_lease, ended_by_itself, expired_in_their_places, left_by_the_unreached,
+    stepped_over,
+};
 use look::{Look, looks};
 use queue::in_the_queue;
 use std::{collections::BTreeSet, time::Duration};
@@ -92,7 +95,8 @@ fn overdue(history: &Reading<'_>, look: &Look<'_>, until: Duration) -> Option<Du
     let due = due(history, at);
     let keys = !look.keys.is_empty()
         && !arrived_after_lease(history, look)
-        && !left_by_the_unreached(history, look);
+        && !left_by_the_unreached(history, look)
+        && !expired_in_their_places(history, look);
     let removes = || repeated(history, look, due);
     let keys_due = keys.then(|| key_due(history, at, removes())).flatten();
     let keys_due = keys_due.map(|due| due.max(ended_by_itself(history, look)));

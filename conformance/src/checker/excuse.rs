@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 66] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::LastMillisecond,
@@ -32,6 +32,7 @@ impl Excuse {
         Self::ScriptLostAtTheEnd,
         Self::OtherRequest,
         Self::AcquiredAgain,
+        Self::LevelTaken,
         Self::ExtensionInFlight,
         Self::RequestsInARow,
         Self::EndsWithLease,
@@ -66,6 +67,8 @@ impl Excuse {
         Self::GrantedTooLate,
         Self::PartExpired,
         Self::DeadlinePassed,
+        Self::LengthenedLater,
+        Self::WrongServerClock,
         Self::LossReported,
         Self::FaultBefore,
         Self::EndIsNear,
@@ -99,6 +102,7 @@ impl Excuse {
             | Self::OtherRequest
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain
+            | Self::LevelTaken
             | Self::ExtensionInFlight => Property::Renewal,
             Self::RequestsInARow
             | Self::EndsWithLease
@@ -133,6 +137,8 @@ impl Excuse {
             | Self::GrantedTooLate
             | Self::PartExpired
             | Self::DeadlinePassed
+            | Self::LengthenedLater
+            | Self::WrongServerClock
             | Self::LossReported
             | Self::FaultBefore
             | Self::EndIsNear
@@ -175,7 +181,7 @@ impl Excuse {
                  broken one"
             }
             Self::AcquiredAgain => {
-                "the owner acquires the lock again under the same token, which extends it, or a release takes one of several levels away: \
+                "the owner acquires the lock again under the same token, which extends it: \
                  the lock is reentrant, or its token names the owner"
             }
             Self::ExtensionInFlight => {
@@ -288,7 +294,7 @@ impl Excuse {
                  a lease more"
             }
             Self::DeadlinePassed => {
-                "the client's deadline has passed and the token ends within a quarter of a lease, unless a late request made it longer or the server's clock was wrong: the release says that the lock was lost"
+                "the client's deadline has passed and the token ends within a quarter of a lease: the release says that the lock was lost"
             }
             Self::RestGivenUp => {
                 "an extension on several nodes finds that no majority stores the grant, removes what is left of it, and says so"
@@ -318,6 +324,17 @@ impl Excuse {
             Self::GrantOfProcess => "on several servers, another task of the process has the lock",
             Self::KeptForHold => {
                 "the owner has released the token, which the lock keeps for its minimum hold"
+            }
+            Self::LevelTaken => {
+                "the owner of a reentrant lock releases one of several levels, and the release extends the others"
+            }
+            Self::LengthenedLater => {
+                "the client's deadline has passed; only a request that landed later, or another call of the owner, made the token longer: \
+                 the release says that the lock was lost"
+            }
+            Self::WrongServerClock => {
+                "the client's deadline has passed, and the clock of the server was wrong while it stored the token: the release says that \
+                 the lock was lost"
             }
             Self::LossReported => {
                 "the lock has reported the loss of the grant, and the release says the same"
@@ -414,6 +431,9 @@ impl Excuse {
             Self::KeyOfAnother => "the other client gave its key back before the reply was lost",
             Self::GrantOfProcess => "the call of the other task was refused",
             Self::KeptForHold => "the release leaves the expiry of the token as it was",
+            Self::LevelTaken => "the release leaves all of the levels",
+            Self::LengthenedLater => "the request landed before the deadline",
+            Self::WrongServerClock => "the clock is wrong only after the release",
             Self::LossReported => "the lock has not reported it",
             Self::FaultBefore => "the fault has struck another client",
             Self::EndIsNear => "a third of the lease is left",

@@ -152,7 +152,7 @@ fn late_replies<'a>(
     })
 }
 
-/// Returns the acquisition whose reply was lost at a moment, and its token, which the server stored by another one, if both are certain.
+/// Returns the acquisition whose reply was lost at `at`, and the token that the server had stored for it by `by`, if both are certain.
 fn ghost<'a>(
     operations: &'a [Operation],
     tokens: &'a Tokens<'a>,
@@ -423,7 +423,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Actor, Cause, Holder, Kind},
+        history::{Actor, Kind},
     };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
@@ -718,38 +718,6 @@ mod tests {
         assert!(!granted_at(10));
     }
 
-    /// Seed 4757 of a lock with a key on each of three shards: another client has one key until some time.
-    #[test]
-    fn a_key_that_another_client_has_is_no_ghost() {
-        let kept_until = |until| {
-            let server = |host, tokens: &[&str]| What::Server {
-                node: 0,
-                cause: Cause::Client(host),
-                stored: tokens
-                    .iter()
-                    .map(|token| Holder {
-                        token: token.as_bytes().to_vec(),
-                        expires: Some(s(90)),
-                        ..Holder::default()
-                    })
-                    .collect(),
-                anonymous: 0,
-            };
-            let mut entries = vec![
-                (0, server(1, &["b"])),
-                (1, waits(1, 0, 30)),
-                (2, server(0, &["b", "a"])),
-                (3, cut()),
-                (until, server(1, &["a"])),
-                (20, granted(1, Some(29))),
-            ];
-            entries.sort_by_key(|&(at, _)| at);
-            passes(entries)
-        };
-        assert!(kept_until(10));
-        assert!(!kept_until(2), "it is gone before the reply is lost");
-    }
-
     #[test]
     fn on_several_nodes_tokens_on_a_few_exclude_no_client() {
         let next = |nodes: u8| {
@@ -767,41 +735,6 @@ mod tests {
         };
         assert!(next(2));
         assert!(!next(3));
-    }
-
-    /// Seed 1399 of a Redlock whose waiting task keeps a vote, while another task of its process has the others.
-    #[test]
-    fn the_grant_of_another_task_is_no_ghost() {
-        let waits_beside = |is_granted: bool| {
-            let named = What::Ok {
-                op: 1,
-                deadline: Some(s(80)),
-                fence: None,
-                number: None,
-                token: Some(crate::history::Token::of_grant("g")),
-            };
-            let mut history = history(vec![
-                (0, tries(1, 0)),
-                (1, stores_on(0, 0, "g", Some(90))),
-                (1, stores_on(1, 0, "g", Some(90))),
-                (2, if is_granted { named } else { refused(1) }),
-                (3, waits(2, 0, 80)),
-                (4, stores_on(2, 0, "b", Some(90))),
-                (
-                    5,
-                    What::Cut {
-                        host: 0,
-                        node: 2,
-                        lost: Lost::Reply,
-                    },
-                ),
-                (70, refused(2)),
-            ]);
-            (history.terms.latency, history.topology) = (s(1), Topology::Nodes(3));
-            LostReply.check(&history) == Finding::Valid
-        };
-        assert!(waits_beside(true));
-        assert!(!waits_beside(false), "the votes of a call that was refused");
     }
 
     #[test]

@@ -93,7 +93,8 @@ impl Checker for Ownership {
                     Some(before) => Some(before.owner),
                     None => history.owners().of(&stored.token, *cause),
                 };
-                // What no request has changed keeps the expiry that it was given, and so does what a request took back a part of.
+                // An entry has the expiry that it was given until a request changes it. A request that only takes back what a clock
+                // has added changes nothing.
                 let is = stored.expires;
                 let kept = known.filter(|before| {
                     before.stored.expires == is || *cause == Cause::Fault || before.takes_back(is)

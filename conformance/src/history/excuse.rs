@@ -49,6 +49,8 @@ pub enum Excuse {
     OtherRequest,
     /// The owner acquires the lock again under the same token.
     AcquiredAgain,
+    /// A release takes one of several levels away.
+    LevelTaken,
     /// A request to extend a grant was sent before its release, and landed after it.
     ExtensionInFlight,
     /// Undoing a call takes several requests.
@@ -119,6 +121,10 @@ pub enum Excuse {
     PartExpired,
     /// The client's deadline has passed, and the token ends soon.
     DeadlinePassed,
+    /// A request that landed after the client's deadline made the token longer.
+    LengthenedLater,
+    /// The clock of a server was wrong while the token stood.
+    WrongServerClock,
     /// The lock had reported the loss of the grant.
     LossReported,
     /// A fault struck before a loss was reported.

@@ -12,16 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// clients use the key. A semaphore may have a place for each of its permits, and leave a token in its place until a client
 /// needs it.
 pub(super) fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
-    let places = match history.kind {
-        Kind::Semaphore(permits) if history.accepts(Excuse::PlaceOfPermit) => {
-            usize::try_from(permits).unwrap_or(usize::MAX)
-        }
-        Kind::Semaphore(_)
-        | Kind::Mutex
-        | Kind::ReadWrite
-        | Kind::Admission(_)
-        | Kind::Latch(_) => 1,
-    };
+    let places = places(history);
     let mut before: BTreeMap<u8, &[Holder]> = BTreeMap::new();
     history.iter().find_map(|(at, what)| {
         let What::Server {
@@ -44,10 +35,7 @@ pub(super) fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
         let mut taken = stored.iter().filter(|it| !is_over(it));
         taken.find(|it| !known.iter().any(|other| other.token == it.token))?;
         let left = stored.iter().find(is_over)?;
-        let permits = stored
-            .iter()
-            .map(|it| it.mode.map_or(1, Mode::permits).max(1) as usize);
-        (permits.sum::<usize>() > places).then(|| Witness {
+        (taken_places(stored) > places).then(|| Witness {
             at,
             until: None,
             grants: vec![],
@@ -60,6 +48,48 @@ pub(super) fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
             ),
         })
     })
+}
+
+/// Number of tokens for which a lock has a place of its own.
+fn places(history: &Reading<'_>) -> usize {
+    match history.kind {
+        Kind::Semaphore(permits) if history.accepts(Excuse::PlaceOfPermit) => {
+            usize::try_from(permits).unwrap_or(usize::MAX)
+        }
+        Kind::Semaphore(_)
+        | Kind::Mutex
+        | Kind::ReadWrite
+        | Kind::Admission(_)
+        | Kind::Latch(_) => 1,
+    }
+}
+
+/// Number of places that tokens take.
+fn taken_places(stored: &[Holder]) -> usize {
+    let permits = stored.iter();
+    let permits = permits.map(|it| it.mode.map_or(1, Mode::permits).max(1) as usize);
+    permits.sum()
+}
+
+/// True if all that remains is the key of a semaphore, which ends by itself, with tokens whose time is over, each in its place.
+pub(super) fn expired_in_their_places(history: &Reading<'_>, look: &Look<'_>) -> bool {
+    let places = places(history);
+    if places == 1 || look.keys.len() != 1 || !look.endless.is_empty() {
+        return false;
+    }
+    let mut last: BTreeMap<u8, &[Holder]> = BTreeMap::new();
+    for (_, what) in history.iter().take_while(|&(at, _)| at < look.at) {
+        if let What::Server { node, stored, .. } = what {
+            last.insert(*node, stored);
+        }
+    }
+    let is_over = |it: &Holder| it.expires.is_some_and(|expires| expires < look.at.at);
+    let mut stored = last
+        .into_values()
+        .filter(|stored| !stored.is_empty())
+        .peekable();
+    stored.peek().is_some()
+        && stored.all(|stored| stored.iter().all(is_over) && taken_places(stored) <= places)
 }
 
 /// True if requests stored all that remains after their connection had ended, or may have been delayed for more than a lease.

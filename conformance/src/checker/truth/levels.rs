@@ -85,15 +85,22 @@ impl Facts<'_> {
     fn repeated_a_request(&self, it: &Operation) -> bool {
         self.0.requests_of(it.actor.host).any(|request| {
             let of_call = it.asked.at <= request.sent && request.sent <= it.ended.at;
-            of_call && !self.is_heard(request) && self.0.fate(request) != Fate::RequestLost
+            of_call && self.is_unheard(it, request) && self.0.fate(request) != Fate::RequestLost
         })
     }
 
-    /// Returns true if a process read the reply to a request before it gave the request up. A process that does not run reads it later.
-    fn is_heard(&self, request: &Request) -> bool {
-        let host = self.0.session(request).host;
-        let read = (request.replied).map(|at| self.0.fault_intervals().runs_from(host, at));
-        read.is_some_and(|at| at < self.0.given_up(request))
+    /// Returns true if a call went on, or ended, without the reply to one of its requests: there was none, or the process read it after
+    /// the request timeout. A process that does not run reads it later.
+    fn is_unheard(&self, call: &Operation, request: &Request) -> bool {
+        let host = call.actor.host;
+        let Some(replied) = request.replied else {
+            return true;
+        };
+        let read = self.0.fault_intervals().runs_from(host, replied);
+        let given_up = self.0.given_up(request);
+        let asks_again = |other: &Request| given_up <= other.sent && other.sent <= call.ended.at;
+        let goes_on = || read > call.ended.at || self.0.requests_of(host).any(asks_again);
+        given_up <= read && goes_on()
     }
 
     /// Until when a level may stand that a call without an answer left: for a lease from when its last request has landed and
@@ -101,7 +108,8 @@ impl Facts<'_> {
     fn counts_until(&self, it: &Operation) -> Duration {
         let host = it.actor.host;
         let sent = self.0.requests_of(host).filter(|request| {
-            it.asked.at <= request.sent && request.sent <= it.ended.at && !self.is_heard(request)
+            let of_call = it.asked.at <= request.sent && request.sent <= it.ended.at;
+            of_call && self.is_unheard(it, request)
         });
         let landed = sent.filter_map(|request| match self.0.fate(request) {
             Fate::RequestLost => None,
@@ -190,7 +198,7 @@ mod tests {
             token: Some(Token::of_owner(b"a".to_vec())),
         };
         // A request that is sent at 1 is given up before 3.
-        let lies = |executed, replied: Option<u64>, resumes: u64| -> Option<String> {
+        let lies = |executed, replied: Option<u64>, resumes: u64, again: bool| -> Option<String> {
             let mut entries = vec![
                 (0, tries(1, 0)),
                 (2, places(1, 12)),
@@ -213,17 +221,19 @@ mod tests {
             history.reentrant = true;
             history.dials(0, 0, 0, None);
             history.asks(0, 1, Some(executed), replied);
+            if again {
+                history.asks(0, 3, Some(3), Some(3));
+            }
             let finding = Truth.check(&history);
             finding.witness().map(|witness| witness.message.clone())
         };
-        assert_eq!(lies(6, None, 1), None);
-        assert_eq!(lies(6, Some(7), 1), None, "the reply is late");
-        assert_eq!(
-            lies(2, Some(2), 3),
-            None,
-            "the process does not run when it arrives"
-        );
-        let message = lies(2, Some(2), 1).expect("each request had its reply");
+        assert_eq!(lies(6, None, 1, true), None);
+        assert_eq!(lies(6, Some(7), 1, true), None, "the reply is late");
+        let stopped = lies(2, Some(2), 3, true);
+        assert_eq!(stopped, None, "the process does not run when it arrives");
+        let once = lies(2, Some(2), 3, false);
+        assert!(once.is_some(), "the call waited for the reply");
+        let message = lies(2, Some(2), 1, true).expect("each request had its reply");
         assert!(message.contains("removed nothing"), "{message}");
     }
 

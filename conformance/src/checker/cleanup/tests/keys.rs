@@ -149,6 +149,33 @@ fn a_late_place_may_become_a_grant_by_the_release_of_another_client() {
     assert!(!passes(false, true), "it came from no place");
 }
 
+/// A key stores tokens whose time is over at 16, and its own end is later. No client uses it from 20 on.
+#[test]
+fn an_expired_token_may_stay_in_its_place_of_a_semaphore() {
+    let passes = |kind, tokens: &[(&str, u64)], endless: &[&str]| {
+        let keys = |keys: &[&str]| keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        let left = What::Remains {
+            keys: keys(&["lock"]),
+            endless: keys(endless),
+            subscriptions: 0,
+            tasks: 0,
+        };
+        let mut history = history(vec![(4, stored_by(Cause::Client(1), tokens)), (20, left)]);
+        history.kind = kind;
+        history.lease = s(12);
+        history.push(s(50), What::Crash { host: 0 });
+        CleanUp.check(&history) == Finding::Valid
+    };
+    let two = || Kind::Semaphore(2);
+    assert!(passes(two(), &[("a", 16)], &[]));
+    assert!(passes(two(), &[("a", 16), ("b", 16)], &[]));
+    let three = [("a", 16), ("b", 16), ("c", 16)];
+    assert!(!passes(two(), &three, &[]), "more tokens than permits");
+    assert!(!passes(two(), &[("a", 16), ("b", 30)], &[]), "b stands");
+    assert!(!passes(two(), &[("a", 16)], &["lock"]), "it never ends");
+    assert!(!passes(Kind::Mutex, &[("a", 16)], &[]));
+}
+
 #[test]
 fn a_late_request_may_extend_what_stands() {
     let passes = |lost| {
