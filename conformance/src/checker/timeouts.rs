@@ -121,7 +121,8 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
     })
 }
 
-/// The most dials and requests, one after the other, that may follow a request that was outstanding at the end of the wait.
+/// The most dials and requests, one after the other, that may follow a request that was outstanding at the end of the wait, if the
+/// call takes longer than one request timeout more.
 const STEPS: u32 = 16;
 
 /// Rest of the minimum hold when a release is asked for. The release may wait for it.
@@ -158,16 +159,16 @@ fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool 
     let wait = it.call.longest_wait().unwrap_or_default() + hold_left(history, it);
     let host = it.actor.host;
     let over = history.fault_intervals().wait_over(host, it.asked.at, wait);
-    let busy = busy_until(history, host, over);
+    let busy = busy_until(history, host, over, STEPS);
     ended <= busy.saturating_add(history.terms.round_trips(1))
 }
 
 /// Time until which requests explain that a call goes on after the end of its wait: those that are outstanding then, and those
 /// that follow without a pause. A process that is stopped between two requests sends the next one when it runs again.
-fn busy_until(history: &Reading<'_>, host: u8, over: Duration) -> Duration {
+fn busy_until(history: &Reading<'_>, host: u8, over: Duration, steps: u32) -> Duration {
     let timeout = history.request_timeout();
     let steps = match history.accepts(Excuse::RequestOutstanding) {
-        true => STEPS,
+        true => steps,
         false => 0,
     };
     let mut busy = history.busy_until(host, None, over, timeout, steps);
@@ -212,7 +213,10 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
     if failed {
         return None;
     }
-    let busy = busy_until(history, host, over);
+    // A call may undo its requests on many connections, as long as that takes no more than one request timeout.
+    let in_time = over + history.request_timeout() + history.terms.timing_tolerance();
+    let steps = if to <= in_time { u32::MAX } else { STEPS };
+    let busy = busy_until(history, host, over, steps);
     let stopped = |since| fault_intervals.stopped_for(host, since, to);
     let allowed = busy
         .saturating_add(history.terms.round_trips(1))
@@ -273,6 +277,25 @@ mod tests {
         let first = |end| passes(vec![(1, waits(1, 0, 5)), (end, refused(1))]);
         assert!(first(10), "it has to connect");
         assert!(!first(11));
+    }
+
+    /// The wait is over at 6. From then on one request follows the other, each of 1 s, but for a pause at `pause`. A request may take 30 s.
+    #[test]
+    fn any_number_of_requests_may_follow_within_one_request_timeout() {
+        let passes = |requests: u64, pause| {
+            let end = 6 + requests;
+            let mut history = history(vec![(1, waits(1, 0, 5)), (end, refused(1))]);
+            (history.lease, history.terms.waits) = (s(120), true);
+            history.timeout = Some(s(30));
+            history.dials(0, 0, 0, None);
+            for sent in (6..end).filter(|&sent| sent != pause) {
+                history.asks(0, sent, Some(sent), Some(sent + 1));
+            }
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(28, 0), "as in seed 2995 of `mutex-watchdog`");
+        assert!(!passes(28, 20), "it pauses for a second");
+        assert!(!passes(70, 0), "longer than a request timeout");
     }
 
     #[test]
