@@ -337,7 +337,7 @@ impl Excuse {
                  the lock was lost"
             }
             Self::LossReported => {
-                "the lock has reported the loss of the grant, and the release says the same"
+                "the lock has reported the loss of the grant, and an extension or the release says the same"
             }
             Self::FaultBefore => {
                 "a fault has struck the client or a server before the lock reports the loss"

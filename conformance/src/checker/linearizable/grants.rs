@@ -13,9 +13,7 @@
 use super::search::{Model, Span};
 use crate::{
     checker::exclusion::get_along,
-    history::{
-        Actor, Belief, Call, Cause, End, Excuse, History, Kind, Mode, Moment, OpId, Reading, What,
-    },
+    history::{Actor, Belief, Call, Cause, End, Excuse, Kind, Mode, Moment, OpId, Reading, What},
     scenario::nemesis::DRIFT_PPM_MAX,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -291,7 +289,7 @@ fn cleared_away(history: &Reading<'_>, belief: &Belief) -> Option<Moment> {
     reason = "most of what happens is no matter here"
 )]
 fn ends_of_leases(
-    history: &History,
+    history: &Reading<'_>,
     calls: &BTreeMap<OpId, (Moment, Actor, Call)>,
 ) -> BTreeMap<OpId, Moment> {
     let lasts = history.shortest_lease()
@@ -325,7 +323,9 @@ fn ends_of_leases(
                 }
                 Some(&(_, actor, call)) if call.acquires() => {
                     // An owner that enters again need not extend its lease: a subject with deadlines names the rest of it.
-                    let again = history.reentrant && held.values().any(|it| *it == actor);
+                    let again = history.reentrant
+                        && (held.values().any(|it| *it == actor)
+                            || finds_own_token(history, op, asked[&op]));
                     let until = match (again, deadline) {
                         (true, Some(_)) => Duration::ZERO,
                         (true, None) | (false, _) => asked[&op].at + lasts,
@@ -359,6 +359,23 @@ fn ends_of_leases(
         (grant, gone)
     });
     ends.collect()
+}
+
+/// Returns true if the servers stored the token of a grant when its call began: for a guard that was dropped and is not undone yet, or
+/// for an earlier call of the owner that had no answer. Of a token that the subject does not name, only the process is known.
+fn finds_own_token(history: &Reading<'_>, grant: OpId, asked: Moment) -> bool {
+    let belief = history.beliefs().iter().find(|it| it.grant == grant);
+    belief.is_some_and(|belief| {
+        let tokens = history.tokens();
+        let named = tokens.named.get(&grant);
+        tokens.spans.iter().any(|span| {
+            let theirs = match named {
+                Some(token) => span.token == token.bytes,
+                None => span.owner == Some(belief.actor.host),
+            };
+            theirs && span.stood(asked)
+        })
+    })
 }
 
 fn lengthen(

@@ -598,3 +598,36 @@ fn a_process_may_clear_away_its_grant_after_the_deadline() {
     assert!(cleared(4, 0).is_some(), "before its deadline");
     assert!(cleared(6, 1).is_some(), "another client");
 }
+
+/// The guard of the first grant is dropped, and its removal is under way when the owner asks again.
+#[test]
+fn an_owner_that_enters_before_its_drop_is_undone_need_not_extend_its_lease() {
+    let enters = |gone| {
+        let dropped = What::Invoke {
+            op: 2,
+            actor: Actor::on(0),
+            call: Call::Drop { grant: 1 },
+        };
+        let mut entries = vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(10))),
+            (1, granted(1, Some(9))),
+            (4, dropped),
+            (5, tries(3, 0)),
+            (6, granted(3, Some(9))),
+            (11, tries(9, 1)),
+            (11, granted(9, Some(20))),
+        ];
+        if gone {
+            entries.insert(4, (4, frees(0)));
+            entries.insert(6, (5, stores(0, "a", Some(10))));
+        } else {
+            entries.insert(6, (10, frees(0)));
+        }
+        let mut history = history(entries);
+        history.reentrant = true;
+        broken(&history)
+    };
+    assert_eq!(enters(false), None);
+    assert!(enters(true).is_some(), "it was undone before");
+}

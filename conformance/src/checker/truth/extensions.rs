@@ -26,8 +26,8 @@ impl Facts<'_> {
     /// Returns true if a client asked the servers for an extension, and the grant stood all the time.
     fn had_not_lost(&self, belief: &Belief, it: &Operation) -> bool {
         let host = it.actor.host;
-        // A client that already knows of the loss, or that sees its deadline pass, asks no server.
-        let told = belief.end == End::Lost && belief.to < it.asked;
+        // A client that sees its deadline pass asks no server.
+        let told = self.has_reported_loss(belief, it.asked);
         let passed = belief.end == End::Deadline && belief.to <= it.ended;
         // By a deadline that it moves to the present the lock only says that the grant is over. It may say so after a request that
         // failed.
@@ -162,6 +162,26 @@ mod tests {
             "it was not answered"
         );
         assert!(renewed_after(vec![(5, cut(1))], 5, 5).is_some());
+    }
+
+    /// Seed 248 of a lock that extends by itself: at 3 its request failed, and it moved the deadline to `moved`.
+    #[test]
+    fn a_loss_that_the_lock_has_reported_may_be_repeated() {
+        let renewed = |moved| {
+            let cut = What::Cut {
+                host: 0,
+                node: 0,
+                lost: crate::scenario::Lost::Request,
+            };
+            let moves = What::Deadline {
+                grant: 1,
+                deadline: Some(s(moved)),
+            };
+            let told = [(3, cut), (3, moves), (5, renews(2, 0, 1)), (5, lost(2))];
+            lie(held_by_c1(told.into()))
+        };
+        assert_eq!(renewed(3), None);
+        assert!(renewed(8).is_some(), "it did not say that it is over");
     }
 
     /// Seed 746 of a lock with a key on each of three shards.

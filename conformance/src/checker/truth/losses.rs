@@ -52,6 +52,13 @@ impl Facts<'_> {
         })
     }
 
+    /// Returns true if the lock had reported the loss of a grant before a moment. Whether it was right to do so is judged on its own.
+    pub(super) fn has_reported_loss(&self, belief: &Belief, before: Moment) -> bool {
+        let signal = belief.end == End::Lost && belief.to <= before;
+        let over = || self.called_over(belief).is_some_and(|at| at < before);
+        self.0.accepts(Excuse::LossReported) && (signal || over())
+    }
+
     /// When the lock moved the deadline of a grant to the present, and so said that the grant is over.
     pub(super) fn called_over(&self, belief: &Belief) -> Option<Moment> {
         let present = self.0.terms.timing_tolerance();

@@ -29,7 +29,8 @@ impl Facts<'_> {
                 || self.lost_a_part_before(belief)
                 || self.is_lessened(belief, |node, at, cause| {
                     let removed = matches!(cause, Client(_)) || copies && node > 0;
-                    !removed && belief.from < at && at < it.ended
+                    // Also before the client was told of the grant.
+                    !removed && belief.asked < at && at < it.ended
                 }))
     }
 
@@ -267,5 +268,24 @@ mod tests {
         assert_eq!(lie(&[11, 11]), None);
         let one = lie(&[11]).unwrap_or_default();
         assert!(one.contains("own request had removed it"), "{one}");
+    }
+
+    /// One of the places expires when the call has stored both, before the client is told of its grant.
+    #[test]
+    fn a_place_may_expire_before_the_reply() {
+        let lie = |cause| {
+            lie(vec![
+                (0, tries(1, 0)),
+                (2, places(Client(0), &[4, 12])),
+                (4, places(cause, &[12])),
+                (5, granted(1, Some(9))),
+                (6, releases(2, 0, 1)),
+                (7, frees(0)),
+                (8, lost(2)),
+            ])
+        };
+        assert_eq!(lie(Cause::Server), None);
+        let removed = lie(Client(0)).unwrap_or_default();
+        assert!(removed.contains("own request had removed it"), "{removed}");
     }
 }

@@ -33,8 +33,8 @@ impl Facts<'_> {
         // The client knows that its deadline has passed. The token may stand a little longer, and that of an owner for another grant.
         let ended = |end| belief.end == end && belief.to <= it.asked;
         let ends = || self.0.accepts(Excuse::DeadlinePassed) && self.ends_soon(belief, it);
-        let over = ended(End::Deadline) && (inner || ends())
-            || ended(End::Lost) && self.0.accepts(Excuse::LossReported);
+        let over =
+            ended(End::Deadline) && (inner || ends()) || self.has_reported_loss(belief, it.asked);
         match it.outcome {
             Outcome::Ok
                 if !inner
