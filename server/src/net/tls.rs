@@ -5,11 +5,16 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
+    ServerConnection, SignatureScheme,
+};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -68,7 +73,7 @@ pub(crate) struct TlsHandshake(Arc<ServerConfig>);
 impl TlsHandshake {
     /// Returns the TLS session of a new connection. As in Redis, only `maxclients` limits the number of unfinished
     /// handshakes.
-    pub(super) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
+    pub(super) fn begin(&self) -> Result<ServerConnection, Error> {
         ServerConnection::new(self.0.clone())
     }
 }
@@ -124,21 +129,86 @@ impl TlsSettings {
             let own = throw_away.as_ref().map(|made| made.ca.as_bytes());
             let pem = self.client_ca.as_deref().or(own);
             let pem = pem.ok_or_else(|| wrong(what, "client certificates need one"))?;
+            let trusted = certificates(what, pem)?;
             let mut roots = RootCertStore::empty();
-            for certificate in certificates(what, pem)? {
-                roots.add(certificate).map_err(|error| wrong(what, error))?;
+            for certificate in &trusted {
+                let added = roots.add(certificate.clone());
+                added.map_err(|error| wrong(what, error))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             let verifier = match asked {
                 ClientCertificates::Optional => verifier.allow_unauthenticated(),
                 ClientCertificates::No | ClientCertificates::Required => verifier,
             };
-            config.with_client_cert_verifier(verifier.build().map_err(|error| wrong(what, error))?)
+            let authority = verifier.build().map_err(|error| wrong(what, error))?;
+            config.with_client_cert_verifier(Arc::new(ClientVerifier { authority, trusted }))
         };
         let config = config
             .with_single_cert(chain, key)
             .map_err(|error| wrong("the server's certificate and its key", error))?;
         Ok((TlsHandshake(Arc::new(config)), throw_away))
+    }
+}
+
+/// Accepts the certificates of trusted authorities, and a trusted certificate itself, as OpenSSL does: `openssl req -x509` marks the
+/// certificates that it makes as authorities, and webpki takes those for no client.
+#[derive(Debug)]
+struct ClientVerifier {
+    authority: Arc<dyn ClientCertVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.authority.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.authority.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.authority.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = (self.authority).verify_client_cert(end_entity, intermediates, now);
+        // What is wrong with its times or its signature has an error of its own.
+        if matches!(
+            verified,
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+        ) && self.trusted.contains(end_entity)
+        {
+            return Ok(ClientCertVerified::assertion());
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authority.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authority.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authority.supported_verify_schemes()
     }
 }
 

@@ -136,6 +136,32 @@ fn certificates_of_ones_own_are_used() -> Test {
     Ok(())
 }
 
+/// `openssl req -x509` marks a certificate that it makes as an authority.
+#[test]
+fn a_client_shows_the_trusted_certificate_itself() -> Test {
+    let made = |year| {
+        let mut params = rcgen::CertificateParams::new(vec!["client".to_owned()])?;
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let key = rcgen::KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?.pem();
+        Ok::<_, rcgen::Error>((certificate, key.serialize_pem()))
+    };
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+    let ca = own.cert.pem();
+    let (trusted, other, expired) = (made(2999)?, made(2999)?, made(2001)?);
+    let serving = |trusted: &(String, String)| {
+        let server = Server::builder().tls_with(ca.clone(), own.signing_key.serialize_pem());
+        server.tls_client_ca(trusted.0.clone()).start_blocking()
+    };
+    let server = serving(&trusted)?;
+    ping(&server, &ca, Some(trusted))?;
+    assert!(ping(&server, &ca, Some(other)).is_err());
+    let server = serving(&expired)?;
+    assert!(ping(&server, &ca, Some(expired)).is_err());
+    Ok(())
+}
+
 #[test]
 fn invalid_certificates_are_explained() -> Test {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
