@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use redouble::Profile;
 use redouble_conformance::backend::redis_server;
 use redouble_differential::{
     Campaign, KNOWN, LENIENT, NEVER_ACCEPTED, NOT_SENT, Peer, Report, Traffic, parse_corpus,
@@ -77,6 +78,10 @@ struct Options {
     /// Program of the real server [default: REDOUBLE_REDIS, else the redis-server on the PATH].
     #[arg(long, visible_alias = "redis-bin", value_name = "PROGRAM")]
     server: Option<PathBuf>,
+    /// The release that the double imitates, as in `redouble --compat`. The program of --server is then such a release; error texts,
+    /// which follow 7.0, are compared by their first word.
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    compat: Profile,
     /// Folder in which differences are saved.
     #[arg(long, value_name = "FOLDER", default_value = "target/redouble")]
     save: PathBuf,
@@ -121,7 +126,7 @@ fn run(args: &Options, out: &mut impl Write) -> Fallible<bool> {
             redis_server::find()?.ok_or("no real server to compare with (REDOUBLE_REDIS=off)")?
         }
     };
-    let (mut real, mut double) = (Peer::real(&program)?, Peer::double()?);
+    let (mut real, mut double) = (Peer::real(&program)?, Peer::double_of(args.compat)?);
     if let Some(path) = &args.file {
         return of_file(path, &mut real, &mut double, out);
     }

@@ -10,7 +10,7 @@ use super::{
     transcript::multibulk,
     values::SETTINGS,
 };
-use redouble::{Clock, Driver, InProcess, Server, engine::UnixMicros};
+use redouble::{Clock, Driver, InProcess, Profile, Server, engine::UnixMicros};
 use std::{
     collections::BTreeMap,
     io,
@@ -102,7 +102,15 @@ impl Peer {
     /// # Errors
     /// If it does not return its command table.
     pub fn double() -> io::Result<Self> {
-        Self::some_double(None)
+        Self::some_double(Profile::default(), None)
+    }
+
+    /// Starts a fresh double that imitates another release.
+    ///
+    /// # Errors
+    /// As for [`Peer::double`].
+    pub fn double_of(release: Profile) -> io::Result<Self> {
+        Self::some_double(release, None)
     }
 
     /// Starts a fresh double with a deliberate defect.
@@ -110,11 +118,12 @@ impl Peer {
     /// # Errors
     /// As for [`Peer::double`].
     pub fn wrong_double(defect: Defect) -> io::Result<Self> {
-        Self::some_double(Some(defect))
+        Self::some_double(Profile::default(), Some(defect))
     }
 
-    fn some_double(defect: Option<Defect>) -> io::Result<Self> {
-        let (server, driver) = Server::builder().clock(Clock::Manual).build()?;
+    fn some_double(release: Profile, defect: Option<Defect>) -> io::Result<Self> {
+        let builder = Server::builder().clock(Clock::Manual).compat(release);
+        let (server, driver) = builder.build()?;
         let mut control = Pipe::open(&server);
         let table = Table::read(|request| control.greeted(request))?;
         let server = Kind::Double(Box::new(InProcessPeer {

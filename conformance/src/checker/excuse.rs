@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::LastMillisecond,
@@ -34,6 +34,7 @@ impl Excuse {
         Self::AcquiredAgain,
         Self::LevelTaken,
         Self::ExtensionInFlight,
+        Self::EndMovedByClock,
         Self::RequestsInARow,
         Self::EndsWithLease,
         Self::ClosedConnection,
@@ -103,7 +104,8 @@ impl Excuse {
             | Self::ScriptLostAtTheEnd
             | Self::AcquiredAgain
             | Self::LevelTaken
-            | Self::ExtensionInFlight => Property::Renewal,
+            | Self::ExtensionInFlight
+            | Self::EndMovedByClock => Property::Renewal,
             Self::RequestsInARow
             | Self::EndsWithLease
             | Self::ClosedConnection
@@ -285,6 +287,10 @@ impl Excuse {
             Self::ScriptLostAtTheEnd => {
                 "the server lost the script when there was no time for another request"
             }
+            Self::EndMovedByClock => {
+                "the clock of the server was set back, and the end of a grant that several share a key with moves by no more than that when another \
+                 grant sets the expiry of the key"
+            }
             Self::RequestsInARow => {
                 "undoing a call takes several requests, each sent as soon as the one before has its reply: to dial \
                  anew, to load a script again"
@@ -384,6 +390,7 @@ impl Excuse {
             Self::SeveralConnections => "the process has all of its connections",
             Self::AcquiredAgain => "the lock is not reentrant, and its token names the grant",
             Self::ExtensionInFlight => "the request was sent after the release",
+            Self::EndMovedByClock => "the end moves by more than the clock was set back",
             Self::OwnRequestHarmed => "the request failed before the call",
             Self::NodeUnheard => "the request failed before the call",
             Self::SplitVotes => "the other nodes are free",

@@ -15,7 +15,7 @@ use super::{
     seconds,
 };
 use crate::history::{
-    Call, Excuse, Kind, Moment, Operation, Outcome, Reading, Request, TokenSpan, What,
+    Call, Excuse, Kind, Moment, OpId, Operation, Outcome, Reading, Request, Scope, TokenSpan, What,
 };
 use crate::scenario::{Fault, Topology};
 use std::time::Duration;
@@ -190,8 +190,12 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
                 && span.from < it.landed()
         });
         let only = askers.next().filter(|_| askers.next().is_none());
-        let only =
-            only.filter(|it| span.from < it.ended && !is_of_an_earlier_call(history, span, it));
+        // The place of a call that was granted the lock under this token is that call's, whoever else of its process asks.
+        let only = match granted_under(history, span) {
+            Some(grant) => operations.iter().find(|it| it.op == grant),
+            None => only.filter(|it| !is_of_an_earlier_call(history, span, it)),
+        };
+        let only = only.filter(|it| it.asked < span.from && span.from < it.ended);
         // The first place of a waiter counts: the waiter may have had to ask again.
         let Some(it) = only else { continue };
         let since = span.from;
@@ -204,6 +208,13 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
         }
     }
     placed
+}
+
+/// The grant whose token has the place, if the subject names the tokens of grants.
+fn granted_under(history: &Reading<'_>, place: &TokenSpan<'_>) -> Option<OpId> {
+    let mut named = history.tokens().named.iter();
+    let grant = named.find(|(_, token)| token.scope == Scope::Grant && token.bytes == place.token);
+    grant.map(|(&grant, _)| grant)
 }
 
 /// True if requests put the token there that were all sent before the call began.
@@ -250,7 +261,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, Mode, What},
+        history::{Actor, Cause, Mode, Token, What},
         scenario::Lost,
     };
 
@@ -292,6 +303,52 @@ mod tests {
         let out_of_turn = vec![(9, one), (19, two)];
         let finding = both_wait(out_of_turn);
         assert_eq!(finding.witness().unwrap().grants, [1]);
+    }
+
+    /// Two tasks of c1 wait, and get places at 3 and 4; c2 gets one at 8. A late request of the first task's call puts its token there
+    /// again when that call has ended.
+    #[test]
+    fn a_place_is_that_of_the_call_that_is_granted_the_lock_under_its_token() {
+        let in_turn = |second: &str, scope| {
+            let token = |token: &str| {
+                let bytes = token.as_bytes().to_vec();
+                Some(Token { bytes, scope })
+            };
+            let granted = |op, named| What::Ok {
+                op,
+                deadline: Some(s(90)),
+                fence: None,
+                number: None,
+                token: token(named),
+            };
+            let task = Actor { host: 0, task: 1 };
+            let second_waits = What::Invoke {
+                op: 2,
+                actor: task,
+                call: Call::Acquire {
+                    mode: Mode::Exclusive,
+                    wait: s(60),
+                },
+            };
+            check(vec![
+                (1, waits(1, 0, 60)),
+                (2, second_waits),
+                (3, queue(0, &["a"])),
+                (4, queue(0, &["a", second])),
+                (5, waits(3, 1, 60)),
+                (8, queue(1, &["a", second, "c"])),
+                (10, queue(0, &[second, "c"])),
+                (11, granted(1, "a")),
+                (13, releases(4, 0, 1)),
+                (14, done(4)),
+                (20, queue(0, &[second, "c", "a"])),
+                (22, granted(2, "b")),
+                (40, granted(3, "c")),
+            ])
+        };
+        assert_eq!(in_turn("b", Scope::Grant), Finding::Valid);
+        let unknown = in_turn("b", Scope::Owner);
+        assert!(unknown.witness().is_some(), "its token names no grant");
     }
 
     #[test]
@@ -364,7 +421,7 @@ mod tests {
         };
         let waits_in_another_task = What::Invoke {
             op: 3,
-            actor: crate::history::Actor { host: 0, task: 1 },
+            actor: Actor { host: 0, task: 1 },
             call: Call::Acquire {
                 mode: Mode::Exclusive,
                 wait: s(60),
@@ -414,7 +471,7 @@ mod tests {
     fn reads(op: u32, host: u8) -> What {
         What::Invoke {
             op,
-            actor: crate::history::Actor { host, task: 0 },
+            actor: Actor { host, task: 0 },
             call: Call::Acquire {
                 mode: Mode::Shared,
                 wait: s(60),

@@ -243,7 +243,8 @@ fn given_up_early(history: &Reading<'_>, fault_intervals: &FaultIntervals) -> Op
     let instant = Duration::from_nanos(1);
     let (cut, _, call, until) = ended.find(|&(cut, node, call, until)| {
         let (host, from, to) = (call.actor.host, call.asked.at, call.ended.at);
-        let without = matches!(call.outcome, Outcome::Unknown | Outcome::Fail(_));
+        let without = matches!(call.outcome, Outcome::Unknown | Outcome::Fail(_))
+            && !finds_no_latch(history, call);
         let alone =
             breaks(history, host, node, from, to) <= 1 || !history.accepts(Excuse::SecondCut);
         let well = |from, to| from >= to || fault_intervals.calm(host, from, to);
@@ -274,6 +275,17 @@ fn given_up_early(history: &Reading<'_>, fault_intervals: &FaultIntervals) -> Op
             seconds(until),
         ),
     })
+}
+
+/// Returns true if a call was told that the latch is not set up, and no call has set it up within a lease.
+fn finds_no_latch(history: &Reading<'_>, call: &Operation) -> bool {
+    let mut all = history.operations().iter();
+    matches!(call.call, Call::Await { .. })
+        && call.outcome == Outcome::Fail(Refusal::Lost)
+        && !all.any(|it| {
+            let lasts = it.ended.at.saturating_add(history.lease) > call.asked.at;
+            matches!(it.call, Call::SetUp) && it.asked < call.ended && lasts
+        })
 }
 
 /// Number of connections between a process and a node that broke in a span.
@@ -629,6 +641,45 @@ mod tests {
         assert!(ends(unknown(1), 7, false), "it promises no answer");
         assert!(ends(unknown(1), 30, true), "no time to ask again is left");
         assert!(ends(done(1), 7, true));
+    }
+
+    /// The wait at a latch ends at 7, as it is not set up. Its connection broke at 5.
+    #[test]
+    fn a_wait_ends_at_a_latch_that_is_not_set_up() {
+        let ends = |why, more: Vec<(u64, What)>| {
+            let call = |op, call| What::Invoke {
+                op,
+                actor: Actor::on(op as u8 - 1),
+                call,
+            };
+            let lost = What::Cut {
+                host: 0,
+                node: 0,
+                lost: Lost::Request,
+            };
+            let mut entries = vec![
+                (3, call(1, Call::Await { wait: s(30) })),
+                (5, lost),
+                (7, What::Fail { op: 1, why }),
+            ];
+            entries.extend(
+                more.into_iter()
+                    .flat_map(|(at, done)| [(at, call(2, Call::SetUp)), (at + 1, done)]),
+            );
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.kind = Kind::Latch(2);
+            (history.terms.latency, history.terms.poll) = (s(1), Some(s(2)));
+            history.terms.answers = true;
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(ends(Refusal::Lost, vec![]));
+        assert!(!ends(Refusal::Other, vec![]), "that is no answer");
+        assert!(!ends(Refusal::Lost, vec![(1, done(2))]), "it is set up");
+        assert!(
+            ends(Refusal::Lost, vec![(8, done(2))]),
+            "it was set up later"
+        );
     }
 
     /// A lock that promises an answer and no clean-up. The reply to a call is lost at 3, and the token stays until 12.

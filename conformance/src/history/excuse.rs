@@ -53,6 +53,8 @@ pub enum Excuse {
     LevelTaken,
     /// A request to extend a grant was sent before its release, and landed after it.
     ExtensionInFlight,
+    /// The end of a token that shares a key moved because the clock of the server was set back.
+    EndMovedByClock,
     /// Undoing a call takes several requests.
     RequestsInARow,
     /// A token ends with its lease, nearly all of which is over.

@@ -91,7 +91,7 @@ impl Event {
         match &self.happening {
             Happening::Op { .. } => self.at_ms,
             Happening::Fault { fault, .. } if fault.is_instant() => self.at_ms,
-            Happening::Fault { for_ms, .. } => self.at_ms + *for_ms,
+            Happening::Fault { fault, for_ms } => self.at_ms + fault.lasts_ms(*for_ms),
         }
     }
 
@@ -327,6 +327,27 @@ mod tests {
         assert_eq!(small.events[2].at_ms, 330);
         assert_eq!(small.events[1].until_ms(), 94);
         assert_eq!(sample().snapped().events[0].at_ms, 0);
+    }
+
+    #[test]
+    fn a_server_that_crashes_is_away_for_a_millisecond_at_least() {
+        let until = |fault, for_ms| {
+            let happening = Happening::Fault { for_ms, fault };
+            let event = Event {
+                id: 0,
+                at_ms: 17,
+                happening,
+            };
+            (event.until_ms(), event.happening.to_string())
+        };
+        let crash = Fault::NodeCrash {
+            node: 0,
+            keeps: false,
+        };
+        let words = "n1 crashes and is back after 1 ms, empty".to_owned();
+        assert_eq!(until(crash, 0), (18, words));
+        assert_eq!(until(crash, 2).0, 19);
+        assert_eq!(until(Fault::NodePause { node: 0 }, 0).0, 17);
     }
 
     #[test]

@@ -377,6 +377,17 @@ impl Fault {
         )
     }
 
+    /// Returns how long the fault lasts, in milliseconds, if a scenario draws it for this time. A server that crashes is away for a
+    /// millisecond at least: what it stores before and after that has different times, as on a real server.
+    #[must_use]
+    pub const fn lasts_ms(self, for_ms: u64) -> u64 {
+        if for_ms == 0 && matches!(self, Self::NodeCrash { .. }) {
+            1
+        } else {
+            for_ms
+        }
+    }
+
     /// Returns the capability that a backend needs for it.
     #[must_use]
     pub const fn needs(self) -> Option<Capability> {

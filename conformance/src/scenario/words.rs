@@ -123,7 +123,7 @@ impl fmt::Display for Happening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Op { actor, op } => write!(f, "{actor} {op}"),
-            Self::Fault { for_ms, fault } => write(f, fault, Some(for_ms)),
+            Self::Fault { for_ms, fault } => write(f, fault, Some(fault.lasts_ms(for_ms))),
         }
     }
 }

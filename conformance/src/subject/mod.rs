@@ -215,7 +215,7 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// Waits until a latch is at 0; false if the wait ended before.
+    /// Waits until a latch is at 0; false if the wait ended before. The error of a latch that is not set up is [`Refusal::Lost`].
     fn await_zero(
         &self,
         lock: &Self::Lock,

@@ -92,6 +92,7 @@ fn histories(excuse: Excuse) -> (History, History) {
         Excuse::SeveralConnections => (dials_more(Some(40)), dials_more(None)),
         Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
         Excuse::ExtensionInFlight => (extended_late(4), extended_late(7)),
+        Excuse::EndMovedByClock => (key_extended(12), key_extended(13)),
         Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
         Excuse::StoppedBetweenRequests => (stopped_until(10, 10), stopped_until(10, 11)),
         Excuse::ReaderOfProcess => (refused_beside_reader(0), refused_beside_reader(1)),
@@ -174,6 +175,27 @@ fn histories(excuse: Excuse) -> (History, History) {
             (three_of_five(vec![]), three_of_five(extended))
         }
     }
+}
+
+/// The clock of the server was set back by 2 s. A request of another grant of the process moves the end of a grant that is given back.
+fn key_extended(until: u64) -> History {
+    let fault = Fault::NodeClock {
+        node: 0,
+        by_ms: -2_000,
+    };
+    let mut history = history(vec![
+        (0, tries(1, 0)),
+        (0, stores(0, "a", Some(10))),
+        (1, granted(1, Some(9))),
+        (3, What::Strikes { fault }),
+        (3, What::Heals { fault }),
+        (5, releases(2, 0, 1)),
+        (5, done(2)),
+        (7, stores(0, "a", Some(until))),
+        (20, tries(9, 1)),
+    ]);
+    history.kind = Kind::Semaphore(3);
+    history
 }
 
 fn fenced(op: u32, deadline: u64, fence: u64) -> What {

@@ -89,15 +89,21 @@ impl Facts<'_> {
                 other.op != it.op && acquires && unanswered && (before || just_dropped)
             })
         };
+        // A lock may send many requests in one call, so each is compared with those of the same instant only.
+        let mut earlier: BTreeMap<Duration, Vec<&Request>> = BTreeMap::new();
+        for request in self.0.requests_of(host) {
+            let executed = request.executed;
+            let executed = executed.filter(|&at| it.asked.at <= at && is_earlier(request));
+            if let Some(at) = executed {
+                earlier.entry(at).or_default().push(request);
+            }
+        }
         self.0.requests_of(host).any(|request| {
             let of_call = it.asked <= request.sent_at() && request.sent_at() < it.ended;
-            let mut others = self.0.requests_of(host);
+            let together = request.executed.and_then(|at| earlier.get(&at));
             of_call
-                && request.executed.is_some()
-                && others.any(|other| {
-                    let together = other.executed == request.executed;
-                    together && !std::ptr::eq(other, request) && is_earlier(other)
-                })
+                && together
+                    .is_some_and(|others| others.iter().any(|other| !std::ptr::eq(*other, request)))
         })
     }
 
