@@ -738,6 +738,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_sleeps_until_the_past_does_not_keep_its_thread() {
+        let (spawner, time) = (Spawner::new(), TrueTime::start(true));
+        let of_the_task = time.clone();
+        let spins = async move {
+            loop {
+                of_the_task.sleep_until(Duration::ZERO).await;
+            }
+        };
+        spawner.spawn(TaskOwner::Director, Box::pin(spins));
+        let ran = Scheduler::new(spawner, 1, Schedule::Fifo, time).run_alone(|_| {});
+        assert!(ran.endless);
+    }
+
+    #[test]
     fn a_run_is_endless_if_its_tasks_do_not_let_time_pass() {
         let polls = |pause: Duration, polls: u32| {
             let (spawner, time) = (Spawner::new(), TrueTime::start(true));

@@ -56,6 +56,7 @@ impl TrueTime {
                 time: Arc::clone(time),
                 due_ms: whole_ms(at),
                 timer: None,
+                has_yielded: false,
             }),
             Self::Real(started) => {
                 Sleep::Real(Box::pin(tokio::time::sleep_until(*started + at.min(NEVER))))
@@ -88,10 +89,16 @@ fn whole_ms(at: Duration) -> u64 {
     u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
+/// Number of sleeps that are over when they begin after which one lets the other tasks run. So a task that sleeps until a time
+/// in the past, again and again, does not keep its thread for ever, and its steps are counted.
+const OVER_AT_ONCE_MAX: u64 = 128;
+
 /// Virtual time and its timers.
 #[derive(Debug, Default)]
 pub(crate) struct Virtual {
     now_ms: AtomicU64,
+    /// Number of sleeps that were over when they began, since time last passed.
+    over_at_once: AtomicU64,
     timers: Mutex<Timers>,
 }
 
@@ -124,6 +131,7 @@ impl Virtual {
                 return false;
             };
             self.now_ms.store(next_ms, Ordering::Relaxed);
+            self.over_at_once.store(0, Ordering::Relaxed);
             let Timers { set, fired, .. } = &mut *timers;
             let due = set.extract_if(.., |timer| timer.due_ms == next_ms);
             fired.extend(due.map(|timer| timer.waker));
@@ -171,12 +179,22 @@ pub(crate) struct Nap {
     due_ms: u64,
     /// Number of its timer, if it has one.
     timer: Option<u64>,
+    /// True if it was over when it began, and has let the other tasks run.
+    has_yielded: bool,
 }
 
 impl Nap {
     fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.due_ms <= self.time.now_ms() {
-            self.timer = None; // it has fired
+            let fired = self.timer.take().is_some();
+            if !fired && !self.has_yielded {
+                let before = self.time.over_at_once.fetch_add(1, Ordering::Relaxed);
+                self.has_yielded = (before + 1).is_multiple_of(OVER_AT_ONCE_MAX);
+                if self.has_yielded {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
             return Poll::Ready(());
         }
         let mut timers = held(&self.time.timers);
