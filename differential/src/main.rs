@@ -78,8 +78,8 @@ struct Options {
     /// Program of the real server [default: REDOUBLE_REDIS, else the redis-server on the PATH].
     #[arg(long, visible_alias = "redis-bin", value_name = "PROGRAM")]
     server: Option<PathBuf>,
-    /// The release that the double imitates, as in `redouble --compat`. The program of --server is then such a release; error texts,
-    /// which follow 7.0, are compared by their first word.
+    /// The release that the double imitates, as in `redouble --compat`; --server then names a program of such a release. Only 7.0
+    /// is complete: the book's page on versions says what the others change.
     #[arg(long, value_name = "VERSION", default_value_t)]
     compat: Profile,
     /// Folder in which differences are saved.

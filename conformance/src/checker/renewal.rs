@@ -212,10 +212,8 @@ impl Facts<'_> {
         // A fault that is not over yet moves the attempt to after its end.
         let mut since = settled;
         loop {
-            let (from, to) = (
-                since + Duration::from_nanos(1),
-                since.saturating_add(needed),
-            );
+            let from = since.saturating_add(Duration::from_nanos(1));
+            let to = since.saturating_add(needed);
             if to >= ends {
                 return false;
             }
@@ -853,6 +851,8 @@ mod tests {
             !lost_after_one_failure(31, pause(11, 21), None),
             "there was no time for that afterwards"
         );
+        let never_over = vec![(11, What::Strikes { fault })];
+        assert!(!lost_after_one_failure(31, never_over, None));
         assert!(!lost_after_one_failure(
             31,
             [pause(11, 13), pause(26, 40)].concat(),
