@@ -19,6 +19,8 @@ pub struct Terms {
     pub tells: bool,
     /// Longest time for which a subscription and its task may outlive the last waiter.
     pub linger: Duration,
+    /// Each process may keep a subscription and its task.
+    pub stays_subscribed: bool,
     /// Longest difference between two leases that the lock makes of the same requested lease.
     pub lease_spread: Duration,
     /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
@@ -62,6 +64,7 @@ impl Terms {
         answers: false,
         tells: false,
         linger: Duration::ZERO,
+        stays_subscribed: false,
         lease_spread: Duration::ZERO,
         poll: None,
         drift_ppm: 0,

@@ -170,6 +170,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         } else {
             Duration::ZERO
         },
+        stays_subscribed: promises.stays_subscribed,
         hold: promises.hold_share.map_or(Duration::ZERO, part),
         fair: promises.fair,
         prefers_writers: promises.prefers_writers,

@@ -39,6 +39,8 @@ pub struct Promises {
     pub tells: bool,
     /// A subscription, and the task behind it, may outlive the last waiter by up to [`LINGER`].
     pub lingers: bool,
+    /// A process keeps a subscription, and the task behind it, for as long as it has the lock object.
+    pub stays_subscribed: bool,
     /// A grant that is released early keeps other clients out until this part of a lease has passed: 12 means a twelfth.
     pub hold_share: Option<u32>,
     /// Waiters are granted the lock in the order in which they asked.
@@ -109,6 +111,7 @@ impl Promises {
             answers: false,
             tells: false,
             lingers: false,
+            stays_subscribed: false,
             hold_share: None,
             fair: false,
             prefers_writers: false,
@@ -231,6 +234,14 @@ impl Promises {
     #[must_use]
     pub const fn telling(mut self) -> Self {
         self.tells = true;
+        self
+    }
+
+    /// Declares that a process keeps one subscription, and the one task behind it, for as long as it has the lock object, as clients do
+    /// that share a connection. A second subscription or task that remains still breaks P15.
+    #[must_use]
+    pub const fn staying_subscribed(mut self) -> Self {
+        self.stays_subscribed = true;
         self
     }
 

@@ -747,3 +747,99 @@ fn fields_go_at_their_deadlines_after_the_data_were_loaded() -> Test {
     goes(&other, "a file");
     Ok(())
 }
+
+/// Doubles in replies, in what a script sends, in listpacks; coordinates only since 8.0.
+#[test]
+fn doubles_have_as_few_digits_as_they_need() -> Test {
+    let replies = |profile| {
+        let server = server(profile);
+        ask(&server, "ZADD z 1.2 a");
+        ask(
+            &server,
+            "GEOADD g 13.361389 38.115556 a 15.087269 37.502669 b",
+        );
+        let mut client = redis::Client::open(server.url())?.get_connection()?;
+        let of_script = "return redis.call('ECHO',0.1)..redis.call('ZSCORE',KEYS[1],'a')";
+        let mut replies = Vec::new();
+        for request in [
+            &["ZINCRBY", "z", "1.2", "a"][..],
+            &["ZSCAN", "z", "0"],
+            &["EVAL", of_script, "1", "z"],
+            &["GEOPOS", "g", "b"],
+            &["ZADD", "z", "1e20", "b"],
+            &["ZSCORE", "z", "b"],
+        ] {
+            let mut command = redis::cmd(request[0]);
+            let reply: redis::Value = command.arg(&request[1..]).query(&mut client)?;
+            replies.push(format!("{reply:?}"));
+        }
+        Ok::<_, Box<dyn std::error::Error>>(replies.concat())
+    };
+    let of_7_0 = replies(Profile::REDIS_7_0)?;
+    for text in [
+        "2.3999999999999999",
+        "0.10000000000000001",
+        "15.08726745843887329",
+    ] {
+        assert!(of_7_0.contains(text), "{of_7_0}");
+    }
+    for profile in [Profile::REDIS_7_2, Profile::REDIS_8_4, Profile::VALKEY_8] {
+        let shown = replies(profile)?;
+        let is_8_4 = profile == Profile::REDIS_8_4;
+        assert_eq!(shown.matches("'\"2.4\"'").count(), 2, "{shown}");
+        assert!(
+            shown.contains("0.12.4") && shown.contains("1e+20"),
+            "{shown}"
+        );
+        assert_eq!(
+            shown.contains("'\"15.087267458438873\"'"),
+            is_8_4,
+            "{shown}"
+        );
+    }
+    Ok(())
+}
+
+/// A consumer exists from its first claim on, and knows when it last got an entry.
+#[test]
+fn consumers_tell_when_they_were_active() {
+    let told = |profile| {
+        let builder = Server::builder()
+            .compat(profile)
+            .clock(redouble::Clock::Manual);
+        let server = builder.start_blocking().expect("a server");
+        for request in [
+            "XADD s 1-1 f v",
+            "XGROUP CREATE s g 0",
+            "XREADGROUP GROUP g a STREAMS s >",
+            "XCLAIM s g b 0 9-9",
+            "XAUTOCLAIM s g c 100000 0",
+        ] {
+            ask(&server, request);
+        }
+        let dumped = server.command(["DUMP", "s"]).expect("a payload");
+        let redouble::resp::Reply::Bulk(payload) = dumped else {
+            panic!("{dumped:?}");
+        };
+        let restore = [&b"RESTORE"[..], b"t", b"0", &payload];
+        server.command(restore).expect("its own payload");
+        let kept = ask(&server, "XINFO CONSUMERS t g");
+        (payload[0], ask(&server, "XINFO CONSUMERS s g"), kept)
+    };
+    let (kind, shown, _) = told(Profile::REDIS_7_0);
+    assert_eq!((kind, &*shown), (19, "[[name a pending 1 idle 0]]"));
+    for profile in [Profile::REDIS_7_2, Profile::VALKEY_8] {
+        let (kind, shown, kept) = told(profile);
+        let expected = "[[name a pending 1 idle 0 inactive 0] \
+             [name b pending 0 idle 0 inactive -1] [name c pending 0 idle 0 inactive -1]]";
+        assert_eq!((kind, &*shown, &*kept), (21, expected, expected));
+    }
+}
+
+#[test]
+fn a_cursor_is_not_negative() {
+    let since_7_2 = ["7.2", "7.4", "8.4", "valkey-8", "valkey-9"];
+    let refused = |profile: &Profile| ask(&server(*profile), "SCAN -1").contains("invalid cursor");
+    let refuse = Profile::ALL.into_iter().filter(refused);
+    assert_eq!(refuse.map(Profile::name).collect::<Vec<_>>(), since_7_2);
+}

@@ -1,6 +1,7 @@
 //! What remains of a lock at a moment at which no client uses it.
 
 use crate::history::{History, Moment, What};
+use std::collections::BTreeSet;
 
 /// Keys, subscriptions and tasks that remain from a moment on.
 pub(super) struct Look<'a> {
@@ -12,11 +13,28 @@ pub(super) struct Look<'a> {
     pub(super) tasks: usize,
 }
 
+/// Number of client processes that have called the lock in the run.
+fn processes(history: &History) -> usize {
+    let callers = history.iter().filter_map(|(_, what)| {
+        if let What::Invoke { actor, .. } = what {
+            Some(actor.host)
+        } else {
+            None
+        }
+    });
+    callers.collect::<BTreeSet<u8>>().len()
+}
+
 pub(super) fn looks(history: &History) -> Vec<Look<'_>> {
     let mut looks = Vec::new();
     // An untidy lock may leave keys for a lease, but none for ever where nothing went wrong.
     let tidy = history.terms.tidy;
     let mut dead = !tidy;
+    // A process may have opened its subscription as soon as it has the lock object.
+    let kept = match history.terms.stays_subscribed {
+        true => processes(history),
+        false => 0,
+    };
     for (at, what) in history.iter() {
         dead |= matches!(what, What::Crash { .. } | What::Panic { .. });
         if let What::Remains {
@@ -26,12 +44,14 @@ pub(super) fn looks(history: &History) -> Vec<Look<'_>> {
             tasks,
         } = what
         {
+            // The task behind a subscription stays with it.
+            let stay = kept.min(*subscriptions);
             looks.push(Look {
                 at,
                 keys: if dead { endless } else { keys },
                 endless,
-                subscriptions: if tidy { *subscriptions } else { 0 },
-                tasks: if tidy { *tasks } else { 0 },
+                subscriptions: if tidy { subscriptions - stay } else { 0 },
+                tasks: if tidy { tasks.saturating_sub(stay) } else { 0 },
             });
         }
     }

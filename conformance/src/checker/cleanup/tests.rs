@@ -48,6 +48,27 @@ fn nothing_may_be_left() {
     ));
 }
 
+/// Two processes have called the lock.
+#[test]
+fn each_process_may_stay_subscribed() {
+    let may_stay = |keys: &[&str], subscriptions, tasks, stays| {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, tries(2, 1)),
+            (9, remains(keys, subscriptions, tasks)),
+            (90, remains(keys, subscriptions, tasks)),
+        ]);
+        history.terms.stays_subscribed = stays;
+        CleanUp.check(&history) == Finding::Valid
+    };
+    assert!(may_stay(&[], 2, 2, true));
+    assert!(may_stay(&[], 2, 0, true));
+    assert!(!may_stay(&[], 3, 2, true), "a process has two");
+    assert!(!may_stay(&[], 1, 2, true), "a task without a subscription");
+    assert!(!may_stay(&["lock"], 2, 2, true), "keys may not");
+    assert!(!may_stay(&[], 1, 0, false), "it does not say so");
+}
+
 #[test]
 fn a_subscription_may_linger_but_not_for_long() {
     let left_until = |gone_ms, keys: &[&str], linger| {

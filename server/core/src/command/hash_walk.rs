@@ -34,7 +34,8 @@ fn hvals(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn hscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
+    let profile = ctx.config().profile;
+    let cursor = parse_cursor(args.required()?, profile).ok_or(CommandError::InvalidCursor)?;
     let may_omit_values = ctx.config().profile.has(feature::HSCAN_NOVALUES);
     let (found, next) = match ctx.read::<Hash>(key)? {
         Some(hash) => {

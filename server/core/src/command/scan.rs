@@ -2,8 +2,8 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, glob_match};
-use crate::resp::Reply;
+use crate::engine::{Ctx, Profile, feature, glob_match};
+use crate::resp::{Reply, parse_integer};
 
 fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let pattern = args.required()?;
@@ -19,8 +19,12 @@ fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(found))
 }
 
-/// `db.c: parseScanCursorOrReply`, which accepts the same texts as `strtoul`: a sign, or nothing at all.
-pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
+/// `db.c: parseScanCursorOrReply`, which accepts the same texts as `strtoul`: a sign, or nothing at
+/// all. Since 7.2 a negative number is none.
+pub(super) fn parse_cursor(text: &[u8], profile: Profile) -> Option<u64> {
+    if profile.has(feature::STRICT_CURSORS) && parse_integer(text).is_some_and(i64::is_negative) {
+        return None;
+    }
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     let (negative, digits) = match text {
         [] => return Some(0),
@@ -105,7 +109,8 @@ impl<'a> Options<'a> {
 
 /// A cursor is the slot at which the walk continues.
 fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
+    let profile = ctx.config().profile;
+    let cursor = parse_cursor(args.required()?, profile).ok_or(CommandError::InvalidCursor)?;
     let options = Options::parse(args, true)?;
     let mut found = Vec::new();
     let mut left = options.count;

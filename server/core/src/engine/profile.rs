@@ -143,6 +143,14 @@ pub(crate) mod feature {
 
     /// Small sets are listpacks, and small lists are a listpack instead of a quicklist.
     pub(crate) const PACKED_SETS_AND_LISTS: Since = Since::redis("7.2.0");
+    /// Doubles have as few digits as they need: in replies, in listpacks and as arguments of `redis.call`.
+    pub(crate) const SHORTEST_DOUBLES: Since = Since::redis("7.2.0");
+    /// GEOPOS and its like write coordinates that way too.
+    pub(crate) const SHORTEST_COORDINATES: Since = Since::redis("8.0.0");
+    /// A consumer of a stream has a time at which it last got an entry, and XCLAIM and XAUTOCLAIM create it in any case.
+    pub(crate) const CONSUMER_ACTIVITY: Since = Since::redis("7.2.0");
+    /// A cursor is not negative.
+    pub(crate) const STRICT_CURSORS: Since = Since::redis("7.2.0");
     /// CLIENT LIST names the library of a client.
     pub(crate) const CLIENT_LIBRARY: Since = Since::redis("7.2.0");
     /// RESET ends CLIENT NO-EVICT too.

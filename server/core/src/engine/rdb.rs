@@ -34,6 +34,7 @@ pub(super) mod kind {
     pub(crate) const ZSET_LISTPACK: u8 = 17;
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
     pub(crate) const STREAM_LISTPACKS_2: u8 = 19;
+    pub(crate) const STREAM_LISTPACKS_3: u8 = 21;
     pub(crate) const SET_LISTPACK: u8 = 20;
     pub(crate) const HASH_METADATA: u8 = 24;
     pub(crate) const HASH_LISTPACK_EX: u8 = 25;

@@ -1,6 +1,6 @@
 //! Encodes replies in RESP2 and RESP3.
 
-use super::{Reply, format_decimal, format_double};
+use super::{Reply, format_decimal, format_double, format_shortest};
 
 /// The protocol of a connection; HELLO selects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +113,10 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Several(frames) => frames.iter().for_each(|frame| encode(frame, protocol, out)),
         Reply::Double(value) if resp3 => line(b',', format_double(*value).as_bytes(), out),
         Reply::Double(value) => bulk(format_double(*value).as_bytes(), out),
+        Reply::ShortDouble(value) if resp3 => {
+            line(b',', format_shortest(*value).as_bytes(), out);
+        }
+        Reply::ShortDouble(value) => bulk(format_shortest(*value).as_bytes(), out),
         Reply::Decimal(value) if resp3 => line(b',', format_decimal(*value).as_bytes(), out),
         Reply::Decimal(value) => bulk(format_decimal(*value).as_bytes(), out),
         Reply::Bool(value) if resp3 => line(b'#', if *value { b"t" } else { b"f" }, out),

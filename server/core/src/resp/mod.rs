@@ -17,7 +17,7 @@ pub use decode::{Decoder, Limits, ProtocolError};
 pub use encode::encode_owned;
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;
-pub(crate) use number::{format_decimal, is_out_of_range, parse_double};
+pub(crate) use number::{format_decimal, format_shortest, is_out_of_range, parse_double};
 pub use number::{format_double, parse_integer};
 pub(crate) use quote::push_quoted;
 pub use quote::quoted;

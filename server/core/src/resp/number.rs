@@ -115,6 +115,42 @@ pub fn format_double(value: f64) -> String {
     format!("{}e{sign}{:02}", trim_zeros(mantissa), exponent.abs())
 }
 
+/// Formats a double with as few digits as tell it from its neighbours, as Redis 7.2 and later do (`fpconv_dtoa`).
+pub(crate) fn format_shortest(value: f64) -> String {
+    /// Integers up to this one are written as integers (`util.c: double2ll`).
+    const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
+    /// So many zeros may stand behind the digits of an integer.
+    const ZEROS_MAX: i32 = 7;
+    if !value.is_finite() {
+        return format_double(value);
+    }
+    if value.fract() == 0.0 && value.abs() <= INTEGER_MAX {
+        return itoa::Buffer::new().format(value as i64).to_owned();
+    }
+    let scientific = format!("{:e}", value.abs());
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits = mantissa.replace('.', "");
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let zeros = exponent + 1 - count;
+    let sign = if value < 0.0 { "-" } else { "" };
+    if zeros >= 0 && exponent < count + ZEROS_MAX {
+        let zeros = "0".repeat(usize::try_from(zeros).unwrap_or(0));
+        return format!("{sign}{digits}{zeros}");
+    }
+    if zeros < 0 && (zeros > -ZEROS_MAX || exponent.abs() < 4) {
+        return match usize::try_from(exponent) {
+            Ok(before) => format!("{sign}{}.{}", &digits[..=before], &digits[before + 1..]),
+            Err(_) => {
+                let zeros = "0".repeat(usize::try_from(-exponent - 1).unwrap_or(0));
+                format!("{sign}0.{zeros}{digits}")
+            }
+        };
+    }
+    let of_exponent = if exponent < 0 { '-' } else { '+' };
+    format!("{sign}{mantissa}e{of_exponent}{}", exponent.abs())
+}
+
 /// Formats a double in decimal notation, with at most 17 decimals (`util.c: ld2string` for people to read).
 pub(crate) fn format_decimal(value: f64) -> String {
     match trim_zeros(&format!("{value:.17}")) {
@@ -193,6 +229,32 @@ mod tests {
             }
         }
         assert!(parse_double(b"nan").is_some_and(f64::is_nan));
+    }
+
+    /// Replies of redis-server 8.0.2 and valkey-server 8.1.1.
+    #[test]
+    fn doubles_have_as_few_digits_as_they_need() {
+        for (value, expected) in [
+            (0.1, "0.1"),
+            (-2.5, "-2.5"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (-0.0, "0"),
+            (5e-324, "5e-324"),
+            (1e-7, "1e-7"),
+            (1e-5, "0.00001"),
+            (4_294_967_296.5, "4294967296.5"),
+            (1e17, "100000000000000000"),
+            (123_456_789_012_345_680.0, "123456789012345680"),
+            (9_223_372_036_854_776_000.0, "9223372036854776000"),
+            (1e20, "1e+20"),
+            (1e21, "1e+21"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::NEG_INFINITY, "-inf"),
+            (15.087_267_458_438_873, "15.087267458438873"),
+            (2.682_209_014_892_578e-6, "2.682209014892578e-6"),
+        ] {
+            assert_eq!(format_shortest(value), expected, "{value:e}");
+        }
     }
 
     #[test]

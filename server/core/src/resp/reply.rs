@@ -109,6 +109,8 @@ pub enum Reply {
     Streams(Vec<(Self, Self)>),
     /// A double; a bulk string in RESP2.
     Double(f64),
+    /// A double with as few digits as it needs, as Redis 7.2 and later write it; a bulk string in RESP2.
+    ShortDouble(f64),
     /// A double in decimal notation, with at most 17 decimals; a bulk string in RESP2.
     Decimal(f64),
     /// A boolean; 1 or 0 in RESP2.
@@ -172,6 +174,7 @@ impl Reply {
             | Self::Int(_)
             | Self::Static(_)
             | Self::Double(_)
+            | Self::ShortDouble(_)
             | Self::Decimal(_)
             | Self::Bool(_) => 0,
             Self::Bulk(text) => text.len(),
@@ -186,6 +189,39 @@ impl Reply {
             Self::Earlier { reply, .. } => reply.size_bytes(),
         };
         size_of::<Self>() + inner
+    }
+
+    /// Gives the doubles of a reply of a command as few digits as they need; those in decimal notation only if `decimals`.
+    pub(crate) fn shorten_doubles(&mut self, decimals: bool) {
+        match self {
+            Self::Double(value) => *self = Self::ShortDouble(*value),
+            Self::Decimal(value) if decimals => *self = Self::ShortDouble(*value),
+            Self::Array(items) | Self::Set(items) | Self::Push(items) | Self::Several(items) => {
+                items.iter_mut().for_each(|it| it.shorten_doubles(decimals));
+            }
+            Self::Map(pairs) | Self::Pairs(pairs) | Self::Streams(pairs) => {
+                for (key, value) in pairs {
+                    key.shorten_doubles(decimals);
+                    value.shorten_doubles(decimals);
+                }
+            }
+            Self::Attributed { reply, .. } => reply.shorten_doubles(decimals),
+            Self::Ok
+            | Self::Nil
+            | Self::NilArray
+            | Self::Int(_)
+            | Self::Static(_)
+            | Self::ShortDouble(_)
+            | Self::Decimal(_)
+            | Self::Bool(_)
+            | Self::Bulk(_)
+            | Self::Raw(_)
+            | Self::Status(_)
+            | Self::BigNumber(_)
+            | Self::Verbatim { .. }
+            | Self::Error(_)
+            | Self::Earlier { .. } => {}
+        }
     }
 
     /// True for an error.

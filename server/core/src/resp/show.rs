@@ -15,7 +15,9 @@ impl fmt::Display for Reply {
             Self::Static(text) => f.write_str(text),
             Self::Nil | Self::NilArray => f.write_str("(nil)"),
             Self::Int(number) => write!(f, "{number}"),
-            Self::Double(number) | Self::Decimal(number) => write!(f, "{number}"),
+            Self::Double(number) | Self::ShortDouble(number) | Self::Decimal(number) => {
+                write!(f, "{number}")
+            }
             Self::Bool(truth) => write!(f, "{truth}"),
             Self::Bulk(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Self::Raw(bytes) => write!(f, "({} bytes)", bytes.len()),

@@ -23,7 +23,8 @@ fn smembers(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn sscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
+    let profile = ctx.config().profile;
+    let cursor = parse_cursor(args.required()?, profile).ok_or(CommandError::InvalidCursor)?;
     let (found, next) = match ctx.read::<Set>(key)? {
         Some(set) => {
             let options = Options::parse(args, false)?;

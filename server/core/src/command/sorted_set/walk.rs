@@ -10,7 +10,8 @@ use crate::resp::Reply;
 
 fn zscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
+    let profile = ctx.config().profile;
+    let cursor = parse_cursor(args.required()?, profile).ok_or(CommandError::InvalidCursor)?;
     let Some(set) = ctx.read::<SortedSet>(key)? else {
         return Ok(Reply::Array(vec![
             Reply::bulk("0"),
@@ -18,8 +19,8 @@ fn zscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ]));
     };
     let options = Options::parse(args, false)?;
-    let text = |score| Reply::bulk(set.score_text(score));
     let (cursor, found) = set.scan(cursor, options.count);
+    let text = |score| Reply::bulk(set.score_text(score, profile));
     let found = found
         .into_iter()
         .filter(|(member, _)| options.matches(member));

@@ -4,7 +4,7 @@ use super::group::{consumer, no_group, propagate_last_id, propagate_pending};
 use super::{entry_reply, id_reply, row, start_of, strict_id};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::engine::{Args, CommandError};
-use crate::engine::{Ctx, Stream, StreamId, UnixMillis};
+use crate::engine::{Ctx, Stream, StreamId, UnixMillis, feature};
 use crate::resp::{Reply, parse_integer};
 
 /// Number of pending entries that XAUTOCLAIM checks for each entry to return.
@@ -49,6 +49,14 @@ impl<'a> Claimant<'a> {
         }
     }
 
+    /// Records that the consumer asked, and creates it if it is missing. Redis 7.0 does so when it gets its first entry.
+    fn see(&self, ctx: &mut Ctx<'_>) -> Result<(), CommandError> {
+        if ctx.config().profile.has(feature::CONSUMER_ACTIVITY) {
+            consumer(ctx, self.key, self.group, self.consumer)?;
+        }
+        Ok(())
+    }
+
     /// Returns the reply for one existing entry; `None` if it is not claimed. The consumer is created when it
     /// gets its first entry.
     fn claim(
@@ -81,6 +89,7 @@ impl<'a> Claimant<'a> {
             return Ok(None);
         };
         if let Some(group) = stream.group_mut(self.group) {
+            group.be_active(number, Some(now));
             group.deliver(id, number, claim.delivered_at, deliveries);
         }
         let reply = if claim.only_ids {
@@ -179,6 +188,7 @@ fn xclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         group.last_id = group.last_id.max(last_id);
     }
     ctx.propagate_nothing();
+    claimant.see(ctx)?;
     let mut replies = Vec::new();
     for id in ids {
         if let Some(was_pending) = claimant.forget_deleted(ctx, id)? {
@@ -225,6 +235,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         deliveries: None,
     };
     ctx.propagate_nothing();
+    claimant.see(ctx)?;
     let (mut replies, mut deleted) = (Vec::new(), Vec::new());
     let mut next = start;
     let mut cursor = StreamId::MIN;

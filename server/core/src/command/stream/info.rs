@@ -5,7 +5,7 @@ use super::{entry_reply, id_reply, row};
 use crate::command::help;
 use crate::command::spec::{CommandResult, CommandSpec, Flags, Group};
 use crate::engine::{Args, CommandError};
-use crate::engine::{ConsumerGroup, Ctx, Stream, StreamId};
+use crate::engine::{ConsumerGroup, Ctx, Stream, StreamId, UnixMillis, feature};
 use crate::resp::{Blob, Reply};
 
 /// Number of entries, and of pending entries of each group and consumer, that FULL lists by default.
@@ -52,7 +52,13 @@ fn progress(stream: &Stream, group: &ConsumerGroup) -> [(Reply, Reply); 3] {
     ]
 }
 
-fn full_group(stream: &Stream, name: &Blob, group: &ConsumerGroup, count: usize) -> Reply {
+fn full_group(
+    stream: &Stream,
+    name: &Blob,
+    group: &ConsumerGroup,
+    count: usize,
+    tells_activity: bool,
+) -> Reply {
     let pending = group.pending().iter().take(count).map(|(id, pending)| {
         let consumer = group.consumer(pending.consumer);
         Reply::Array(vec![
@@ -72,12 +78,17 @@ fn full_group(stream: &Stream, name: &Blob, group: &ConsumerGroup, count: usize)
                 Reply::Int(pending.deliveries as i64),
             ]))
         });
-        Reply::Map(vec![
+        let mut fields = vec![
             field("name", Reply::Bulk(consumer.name.clone())),
             field("seen-time", Reply::Int(consumer.seen_at.0)),
-            number("pel-count", consumer.pending_count()),
-            field("pending", Reply::Array(pending.collect())),
-        ])
+        ];
+        if tells_activity {
+            let active_at = consumer.active_at.map_or(NEVER, |at| at.0);
+            fields.push(field("active-time", Reply::Int(active_at)));
+        }
+        fields.push(number("pel-count", consumer.pending_count()));
+        fields.push(field("pending", Reply::Array(pending.collect())));
+        Reply::Map(fields)
     });
     let mut fields = vec![field("name", Reply::Bulk(name.clone()))];
     fields.extend(progress(stream, group));
@@ -88,6 +99,7 @@ fn full_group(stream: &Stream, name: &Blob, group: &ConsumerGroup, count: usize)
 }
 
 fn stream(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let tells_activity = ctx.config().profile.has(feature::CONSUMER_ACTIVITY);
     let key = args.required()?;
     let stream = ctx.read::<Stream>(key)?.ok_or_else(no_such_key)?;
     let mut fields = common(stream);
@@ -118,7 +130,7 @@ fn stream(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         Reply::Array(entries.map(entry_reply).collect()),
     ));
     let groups = stream.groups();
-    let groups = groups.map(|(name, group)| full_group(stream, name, group, count));
+    let groups = groups.map(|(name, group)| full_group(stream, name, group, count, tells_activity));
     fields.push(field("groups", Reply::Array(groups.collect())));
     Ok(Reply::Map(fields))
 }
@@ -138,20 +150,27 @@ fn groups(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(groups.collect()))
 }
 
+/// The time for a consumer that never got an entry.
+const NEVER: i64 = -1;
+
 fn consumers(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, name) = (args.required()?, args.required()?);
     let now = ctx.now_millis().0;
+    let tells_activity = ctx.config().profile.has(feature::CONSUMER_ACTIVITY);
     let stream = ctx.read::<Stream>(key)?.ok_or_else(no_such_key)?;
     let group = stream.group(name).ok_or_else(|| no_group_of(key, name))?;
     let consumers = group.consumers().map(|consumer| {
-        Reply::Map(vec![
+        let since = |at: UnixMillis| now.wrapping_sub(at.0).max(0);
+        let mut fields = vec![
             field("name", Reply::Bulk(consumer.name.clone())),
             number("pending", consumer.pending_count()),
-            field(
-                "idle",
-                Reply::Int(now.wrapping_sub(consumer.seen_at.0).max(0)),
-            ),
-        ])
+            field("idle", Reply::Int(since(consumer.seen_at))),
+        ];
+        if tells_activity {
+            let inactive = consumer.active_at.map_or(NEVER, since);
+            fields.push(field("inactive", Reply::Int(inactive)));
+        }
+        Reply::Map(fields)
     });
     Ok(Reply::Array(consumers.collect()))
 }

@@ -10,6 +10,7 @@ use crate::engine::effect::Effect;
 use crate::engine::introspection::monitor;
 use crate::engine::introspection::slowlog::{self, SlowEntry};
 use crate::engine::origin::Origin;
+use crate::engine::profile::{Profile, feature};
 use crate::engine::state::State;
 use crate::engine::table::{CommandSpec, CommandTable, Entry, Flags, Group};
 use crate::engine::time::UnixMicros;
@@ -86,6 +87,12 @@ fn note_read(
     state.unit.has_sequel = true;
 }
 
+fn shorten_doubles(profile: Profile, reply: &mut Reply) {
+    if profile.has(feature::SHORTEST_DOUBLES) {
+        reply.shorten_doubles(profile.has(feature::SHORTEST_COORDINATES));
+    }
+}
+
 /// Runs a request that has passed the gates.
 #[inline(always)]
 pub(in crate::engine) fn call(
@@ -108,8 +115,14 @@ pub(in crate::engine) fn call(
         then: None,
         reply_at: None,
     };
-    let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
+    let mut result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
     let (then, took, reply_at) = (ctx.then, ctx.took, ctx.reply_at);
+    // Of the commands whose replies differ by release, only these reply doubles.
+    if matches!(spec.group, Group::SortedSet | Group::Geo)
+        && let Ok(reply) = &mut result
+    {
+        shorten_doubles(state.config.profile, reply);
+    }
     if state.peers.stream.is_some() {
         let is_done = then.is_none() && !matches!(result, Err(CommandError::Parked));
         state.record_command(session, spec.name, request, origin, is_done);

@@ -8,7 +8,7 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use crate::resp::{OwnedRequest, Reply, format_decimal, format_double};
+use crate::resp::{OwnedRequest, Reply, format_decimal, format_double, format_shortest};
 use mlua::{Either, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 /// `%.17g` prints integers below this without an exponent.
@@ -62,7 +62,8 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
             single(lua, "set", set)?
         }
         Reply::Set(items) => array(lua, items, resp3)?,
-        Reply::Double(value) if resp3 => single(lua, "double", *value)?,
+        Reply::Double(value) | Reply::ShortDouble(value) if resp3 => single(lua, "double", *value)?,
+        Reply::ShortDouble(value) => text(lua, format_shortest(*value).as_bytes())?,
         Reply::Double(value) => text(lua, format_double(*value).as_bytes())?,
         Reply::Decimal(value) if resp3 => single(lua, "double", *value)?,
         Reply::Decimal(value) => text(lua, format_decimal(*value).as_bytes())?,
@@ -136,16 +137,30 @@ fn with_code(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Appends an argument of `redis.call`: strings unchanged, numbers as `%.17g`. Returns false for
+/// How `redis.call` writes a number that is an argument.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Digits {
+    /// As `%.17g`.
+    #[default]
+    Seventeen,
+    /// As few as the number needs (Redis 7.2).
+    Shortest,
+}
+
+/// Appends an argument of `redis.call`: strings unchanged, numbers with these digits. Returns false for
 /// other types.
-pub(crate) fn push_argument(value: &Value, request: &mut OwnedRequest) -> bool {
+pub(crate) fn push_argument(value: &Value, digits: Digits, request: &mut OwnedRequest) -> bool {
+    let text = |number: f64| match digits {
+        Digits::Seventeen => format_double(number),
+        Digits::Shortest => format_shortest(number),
+    };
     match value {
         Value::String(text) => request.push(&text.as_bytes()),
         Value::Integer(number) if number.unsigned_abs() < DECIMAL_MAX => {
             request.push(itoa::Buffer::new().format(*number).as_bytes());
         }
-        Value::Integer(number) => request.push(format_double(*number as f64).as_bytes()),
-        Value::Number(number) => request.push(format_double(*number).as_bytes()),
+        Value::Integer(number) => request.push(text(*number as f64).as_bytes()),
+        Value::Number(number) => request.push(text(*number).as_bytes()),
         _ => return false,
     }
     true

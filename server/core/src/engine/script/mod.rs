@@ -17,6 +17,7 @@ mod source;
 mod template;
 mod vm;
 
+pub(in crate::engine) use convert::Digits;
 pub(in crate::engine) use host::{Host, Tick};
 pub(in crate::engine) use slot::{CallbackId, Registered};
 pub(in crate::engine) use vm::{

@@ -1,5 +1,6 @@
 //! The data that native functions and the engine share while a script runs, in a slot of the VM.
 
+use super::convert::Digits;
 use super::host::{Host, Tick};
 use super::template::{Inputs, Template};
 use crate::engine::libraries::Function;
@@ -40,6 +41,8 @@ pub(crate) struct Slot<H> {
     pub(super) pending: Option<Value>,
     uncounted: u64,
     pub(crate) memory_bytes_max: usize,
+    /// How `redis.call` writes numbers.
+    pub(crate) digits: Digits,
 }
 
 impl<H: Host> Slot<H> {
@@ -62,6 +65,7 @@ impl<H: Host> Slot<H> {
             pending: None,
             uncounted: 0,
             memory_bytes_max,
+            digits: Digits::default(),
         }
     }
 

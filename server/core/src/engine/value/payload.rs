@@ -59,7 +59,8 @@ pub(crate) fn load(
     config: &Config,
 ) -> Result<Value, PayloadError> {
     let mut rows = Kind::ALL.iter().flat_map(|kind| kind.row().load);
-    let Some((_, load)) = rows.find(|(known, _)| *known == number) else {
+    let found = rows.find(|(known, _)| *known == number);
+    let Some((_, load)) = found.filter(|_| config.profile.has_rdb_type(number)) else {
         return Err(if config.profile.has_rdb_type(number) {
             PayloadError::NotHere(number)
         } else {

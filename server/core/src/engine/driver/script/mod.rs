@@ -25,7 +25,8 @@ use crate::engine::context::ScriptCall;
 use crate::engine::effect::Effect;
 use crate::engine::libraries::ScriptFlags;
 use crate::engine::origin::Origin;
-use crate::engine::script::{Ended, FunctionId, Host, SCRIPT_NAME, Tick, Vm, VmOptions};
+use crate::engine::profile::feature;
+use crate::engine::script::{Digits, Ended, FunctionId, Host, SCRIPT_NAME, Tick, Vm, VmOptions};
 use crate::engine::scripting::{Busy, Scripts, Settings, Shebang, TO_ALL};
 use crate::engine::state::State;
 use crate::engine::table::CommandTable;
@@ -266,6 +267,10 @@ impl Runner {
             vm_options: VmOptions {
                 memory_bytes_max: config.script_memory_bytes_max,
                 redis_version: config.profile.redis_version(),
+                digits: match config.profile.has(feature::SHORTEST_DOUBLES) {
+                    true => Digits::Shortest,
+                    false => Digits::Seventeen,
+                },
             },
         }
     }

@@ -5,7 +5,7 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use super::super::convert::{error_table, push_argument, to_lua};
+use super::super::convert::{Digits, error_table, push_argument, to_lua};
 use super::super::host::Host;
 use super::super::slot::{SharedSlot, Slot, lock};
 use super::super::template::Part;
@@ -93,8 +93,9 @@ fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> Answer {
     let refusal = match name {
         Either::Left(name) => {
             slot.request.push(name);
-            let bytes_max = slot.bytes_max();
-            let mut pushed = values.map(|value| push_value(&mut slot.request, value, bytes_max));
+            let (bytes_max, digits) = (slot.bytes_max(), slot.digits);
+            let mut pushed =
+                values.map(|value| push_value(&mut slot.request, value, digits, bytes_max));
             pushed.find_map(Result::err)
         }
         Either::Right(Value::Nil) if matches!(a, Arg::Missing) => Some(NO_ARGUMENT),
@@ -127,8 +128,10 @@ fn fill<'a, H: Host>(
         request,
         templates,
         inputs,
+        digits,
         ..
     } = slot;
+    let digits = *digits;
     // Templates are counted from 1.
     let index = usize::try_from(number)
         .ok()
@@ -142,9 +145,11 @@ fn fill<'a, H: Host>(
             Part::Input(index) => {
                 push_text(request, inputs.get(*index).ok_or(MISTYPED)?, bytes_max)?;
             }
-            Part::Computed => push_value(request, computed.next().ok_or(MISTYPED)?, bytes_max)?,
+            Part::Computed => {
+                push_value(request, computed.next().ok_or(MISTYPED)?, digits, bytes_max)?
+            }
             Part::Rest => {
-                computed.try_for_each(|value| push_value(request, value, bytes_max))?;
+                computed.try_for_each(|value| push_value(request, value, digits, bytes_max))?;
             }
         }
     }
@@ -169,13 +174,16 @@ fn push_text(
 fn push_value(
     request: &mut OwnedRequest,
     value: &Value,
+    digits: Digits,
     bytes_max: usize,
 ) -> Result<(), &'static str> {
     // Most arguments are strings. Looking at one costs as much as copying it, so it is done once.
     if let Value::String(text) = value {
         return push_text(request, &text.as_bytes(), bytes_max);
     }
-    push_argument(value, request).then_some(()).ok_or(MISTYPED)
+    push_argument(value, digits, request)
+        .then_some(())
+        .ok_or(MISTYPED)
 }
 
 /// Runs the request in the slot, or refuses it with this text.

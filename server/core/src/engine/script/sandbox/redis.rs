@@ -212,6 +212,7 @@ fn acl_check_cmd<H: Host>(
         ));
     }
     let mut request = OwnedRequest::default();
+    let digits = lock(shared).digits;
     let size = values.iter().map(|value| match value {
         Value::String(text) => text.as_bytes().len(),
         _ => 0,
@@ -221,7 +222,7 @@ fn acl_check_cmd<H: Host>(
     }
     if !values
         .iter()
-        .all(|value| push_argument(value, &mut request))
+        .all(|value| push_argument(value, digits, &mut request))
     {
         return Err(Refusal::Text(MISTYPED));
     }

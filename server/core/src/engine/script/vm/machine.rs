@@ -10,7 +10,7 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use super::super::convert::c_text;
+use super::super::convert::{Digits, c_text};
 use super::super::host::Host;
 use super::super::natives::natives;
 use super::super::returned::to_reply;
@@ -60,6 +60,8 @@ pub(crate) struct VmOptions {
     pub(crate) memory_bytes_max: usize,
     /// The version of Redis that scripts see.
     pub(crate) redis_version: &'static str,
+    /// How `redis.call` writes numbers.
+    pub(crate) digits: Digits,
 }
 
 /// A compiled script of one VM, valid until [`Vm::forget`].
@@ -116,7 +118,9 @@ impl<H: Host> Vm<H> {
             StdLib::TABLE | StdLib::STRING | StdLib::MATH,
             LuaOptions::new().catch_rust_panics(true),
         )?;
-        let slot = Arc::new(Mutex::new(Slot::new(memory_bytes_max, source)));
+        let mut slot = Slot::new(memory_bytes_max, source);
+        slot.digits = options.digits;
+        let slot = Arc::new(Mutex::new(slot));
         let natives = natives(&lua, &slot, options.redis_version)?;
         let prelude: Table = prelude(&lua)?.call(&natives)?;
         let entries = Entries::of(&prelude)?;

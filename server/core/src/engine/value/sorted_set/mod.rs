@@ -13,7 +13,8 @@ mod row;
 pub(super) use row::ROW;
 
 use crate::engine::config::Config;
-use crate::resp::{Blob, format_double};
+use crate::engine::profile::{Profile, feature};
+use crate::resp::{Blob, format_double, format_shortest};
 use members::Members;
 use order::{Item, ScoreOrder};
 use packed::Packed;
@@ -308,10 +309,12 @@ impl SortedSet {
 
     /// A score of an element as ZSCAN shows it: a packed one writes integers as integers, however great
     /// (`util.c: d2string`).
-    pub(crate) fn score_text(&self, score: f64) -> String {
+    pub(crate) fn score_text(&self, score: f64, profile: Profile) -> String {
         const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
         if self.is_packed() && score.fract() == 0.0 && score.abs() <= INTEGER_MAX {
             (score as i64).to_string()
+        } else if profile.has(feature::SHORTEST_DOUBLES) {
+            format_shortest(score)
         } else {
             format_double(score)
         }

@@ -49,13 +49,13 @@ impl ValueType for SortedSet {
         self.len() == 0
     }
 
-    fn memory_bytes(&self, _: EncodingHint, samples: usize, _: &Config) -> usize {
+    fn memory_bytes(&self, _: EncodingHint, samples: usize, config: &Config) -> usize {
         let len = self.len();
         if self.is_packed() {
             let mut bytes = LISTPACK_EMPTY_BYTES;
             self.for_each(0..len, false, |member, score| {
                 bytes += listpack_entry_bytes(&member);
-                bytes += listpack_entry_bytes(self.score_text(score).as_bytes());
+                bytes += listpack_entry_bytes(self.score_text(score, config.profile).as_bytes());
             });
             return OBJECT + allocated(bytes);
         }
@@ -77,12 +77,12 @@ impl ValueType for SortedSet {
         self.len()
     }
 
-    fn save(&self, writer: &mut Writer, _: &Config) {
+    fn save(&self, writer: &mut Writer, config: &Config) {
         let ranks = 0..self.len();
         if self.is_packed() {
             let mut entries = Vec::with_capacity(2 * ranks.len());
             self.for_each(ranks, false, |member, score| {
-                entries.extend([member, Blob::from(self.score_text(score))]);
+                entries.extend([member, Blob::from(self.score_text(score, config.profile))]);
             });
             writer.kind(kind::ZSET_LISTPACK);
             writer.listpack(entries.iter().map(|entry| &**entry));

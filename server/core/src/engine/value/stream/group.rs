@@ -24,6 +24,8 @@ pub(crate) struct Consumer {
     pub(crate) name: Blob,
     /// Time of the last command of the consumer.
     pub(crate) seen_at: UnixMillis,
+    /// Time at which entries became pending for it last (Redis 7.2).
+    pub(crate) active_at: Option<UnixMillis>,
     pending: SharedMap<StreamId, ()>,
 }
 
@@ -108,6 +110,13 @@ impl ConsumerGroup {
         }
     }
 
+    /// Records the time at which entries became pending for a consumer.
+    pub(crate) fn be_active(&mut self, number: ConsumerNumber, at: Option<UnixMillis>) {
+        if let Some(consumer) = self.consumer_mut(number) {
+            consumer.active_at = at;
+        }
+    }
+
     /// Adds a consumer; `None` if there is one of this name.
     pub(crate) fn add_consumer(&mut self, name: &[u8], now: UnixMillis) -> Option<ConsumerNumber> {
         let Err(place) = self.search(name) else {
@@ -116,6 +125,7 @@ impl ConsumerGroup {
         let consumer = Arc::new(Consumer {
             name: Blob::new(name),
             seen_at: now,
+            active_at: None,
             pending: SharedMap::default(),
         });
         let free = self.consumers.iter().position(Option::is_none);

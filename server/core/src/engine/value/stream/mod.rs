@@ -332,6 +332,9 @@ impl Stream {
         };
         (group.last_id, group.entries_read) = (last_id, read);
         if let Some((consumer, now)) = to {
+            if !ids.is_empty() {
+                group.be_active(consumer, Some(now));
+            }
             ids.iter()
                 .for_each(|id| group.deliver(*id, consumer, now, 1));
         }

@@ -5,6 +5,7 @@ use super::node::Node;
 use super::shared_map::SharedMap;
 use super::{Counters, Inner, Stream, StreamId};
 use crate::engine::config::Config;
+use crate::engine::profile::feature;
 use crate::engine::rdb::{Reader, Writer, kind};
 use crate::engine::time::UnixMillis;
 #[cfg(feature = "script")]
@@ -29,6 +30,7 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
     load: &[
         (kind::STREAM_LISTPACKS, load_first_form),
         (kind::STREAM_LISTPACKS_2, load_second_form),
+        (kind::STREAM_LISTPACKS_3, load_third_form),
     ],
 };
 
@@ -80,8 +82,16 @@ impl ValueType for Stream {
         usize::try_from(self.len()).unwrap_or(usize::MAX)
     }
 
-    fn save(&self, writer: &mut Writer, _: &Config) {
-        writer.kind(kind::STREAM_LISTPACKS_2);
+    fn save(&self, writer: &mut Writer, config: &Config) {
+        let form = match config.profile.has(feature::CONSUMER_ACTIVITY) {
+            true => Form::Third,
+            false => Form::Second,
+        };
+        writer.kind(match form {
+            Form::First => kind::STREAM_LISTPACKS,
+            Form::Second => kind::STREAM_LISTPACKS_2,
+            Form::Third => kind::STREAM_LISTPACKS_3,
+        });
         writer.length(self.0.nodes.len() as u64);
         for (id, node) in self.0.nodes.iter() {
             writer.string(&id.to_bytes());
@@ -96,7 +106,7 @@ impl ValueType for Stream {
         writer.length(self.group_count() as u64);
         for (name, group) in self.groups() {
             writer.string(name);
-            save_group(group, writer);
+            save_group(group, form, writer);
         }
     }
 
@@ -169,7 +179,7 @@ fn save_id(id: StreamId, writer: &mut Writer) {
     writer.length(id.seq);
 }
 
-fn save_group(group: &ConsumerGroup, writer: &mut Writer) {
+fn save_group(group: &ConsumerGroup, form: Form, writer: &mut Writer) {
     save_id(group.last_id, writer);
     writer.length(group.entries_read.unwrap_or(u64::MAX));
     writer.length(group.pending().len() as u64);
@@ -182,6 +192,10 @@ fn save_group(group: &ConsumerGroup, writer: &mut Writer) {
     for consumer in group.consumers() {
         writer.string(&consumer.name);
         writer.bytes(&consumer.seen_at.0.to_le_bytes());
+        if form == Form::Third {
+            let active_at = consumer.active_at.map_or(NEVER_ACTIVE, |at| at.0);
+            writer.bytes(&active_at.to_le_bytes());
+        }
         writer.length(consumer.pending_count() as u64);
         for id in consumer.pending_from(StreamId::MIN) {
             writer.bytes(&id.to_bytes());
@@ -193,17 +207,34 @@ fn load_id(reader: &mut Reader<'_>) -> Option<StreamId> {
     Some(StreamId::new(reader.length()?, reader.length()?))
 }
 
-/// Redis 5 and 6: without the counters.
+/// What a stream in an RDB file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    /// Redis 5 and 6: without the counters.
+    First,
+    /// Redis 7.0.
+    Second,
+    /// Redis 7.2: with the times at which consumers were active.
+    Third,
+}
+
+/// The time at which a consumer was active that never was.
+const NEVER_ACTIVE: i64 = -1;
+
 fn load_first_form(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
-    load(reader, false)
+    load(reader, Form::First)
 }
 
-/// Redis 7.
 fn load_second_form(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
-    load(reader, true)
+    load(reader, Form::Second)
 }
 
-fn load(reader: &mut Reader<'_>, has_counters: bool) -> Option<Value> {
+fn load_third_form(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
+    load(reader, Form::Third)
+}
+
+fn load(reader: &mut Reader<'_>, form: Form) -> Option<Value> {
+    let has_counters = form >= Form::Second;
     let mut nodes = SharedMap::default();
     let mut live = 0;
     for _ in 0..reader.length()? {
@@ -239,7 +270,7 @@ fn load(reader: &mut Reader<'_>, has_counters: bool) -> Option<Value> {
     }
     for _ in 0..reader.length()? {
         let name = reader.string()?;
-        let group = load_group(reader, has_counters, &stream)?;
+        let group = load_group(reader, form, &stream)?;
         if !stream.add_group(&name, group) {
             return None;
         }
@@ -247,13 +278,9 @@ fn load(reader: &mut Reader<'_>, has_counters: bool) -> Option<Value> {
     Some(Value::Stream(stream))
 }
 
-fn load_group(
-    reader: &mut Reader<'_>,
-    has_counters: bool,
-    stream: &Stream,
-) -> Option<ConsumerGroup> {
+fn load_group(reader: &mut Reader<'_>, form: Form, stream: &Stream) -> Option<ConsumerGroup> {
     let last_id = load_id(reader)?;
-    let entries_read = if has_counters {
+    let entries_read = if form >= Form::Second {
         Some(reader.length()?).filter(|read| *read != u64::MAX)
     } else {
         stream.entries_up_to(last_id)
@@ -272,7 +299,15 @@ fn load_group(
     for _ in 0..reader.length()? {
         let name = reader.string()?;
         let seen_at = UnixMillis(i64::from_le_bytes(reader.array()?));
+        // Of an older form, the consumer was active when it was seen.
+        let active_at = match form {
+            Form::First | Form::Second => Some(seen_at),
+            Form::Third => Some(i64::from_le_bytes(reader.array()?))
+                .filter(|at| *at != NEVER_ACTIVE)
+                .map(UnixMillis),
+        };
         let consumer = group.add_consumer(&name, seen_at)?;
+        group.be_active(consumer, active_at);
         for _ in 0..reader.length()? {
             let id = StreamId::from_bytes(reader.array()?);
             let (delivered_at, deliveries) = pending.remove(id)?;

@@ -14,6 +14,7 @@ const MEMORY_BYTES_MAX: usize = 64 << 20;
 const OPTIONS: VmOptions = VmOptions {
     memory_bytes_max: MEMORY_BYTES_MAX,
     redis_version: crate::REDIS_VERSION,
+    digits: Digits::Seventeen,
 };
 /// Number of instructions after which a script is stopped.
 const INSTRUCTIONS_MAX: u64 = 5_000_000;
