@@ -7,9 +7,10 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 69] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
+        Self::OwnTokenFound,
         Self::LastMillisecond,
         Self::ClockSetBack,
         Self::SharedExpiry,
@@ -46,6 +47,7 @@ impl Excuse {
         Self::FirstConnection,
         Self::SecondCut,
         Self::PauseBeforeRetry,
+        Self::LatchNotSetUp,
         Self::KeyOfAnother,
         Self::GrantOfProcess,
         Self::KeptForHold,
@@ -82,7 +84,7 @@ impl Excuse {
     pub const fn property(self) -> Property {
         match self {
             Self::ConcurrentGrants => Property::Fencing,
-            Self::ClearedAway => Property::Linearizable,
+            Self::ClearedAway | Self::OwnTokenFound => Property::Linearizable,
             Self::LastMillisecond
             | Self::ClockSetBack
             | Self::SharedExpiry
@@ -117,6 +119,7 @@ impl Excuse {
             | Self::FirstConnection => Property::Timeouts,
             Self::SecondCut
             | Self::PauseBeforeRetry
+            | Self::LatchNotSetUp
             | Self::KeyOfAnother
             | Self::GrantOfProcess
             | Self::KeptForHold => Property::LostReply,
@@ -352,6 +355,13 @@ impl Excuse {
                 "a quarter of the lease or less is left when the lock reports the loss: it may be too late to extend the grant"
             }
             Self::CalledBack => "a shared grant is called back for other clients",
+            Self::OwnTokenFound => {
+                "the owner of a reentrant lock asks again while the servers store its token, for a guard that was dropped or a call that had \
+                 no answer: the new grant may keep the rest of that lease if it names that deadline"
+            }
+            Self::LatchNotSetUp => {
+                "the server answers a wait at a latch that the latch is not set up, and the call ends with that answer"
+            }
             Self::SecondCut => "a second cut of the connection to the same node hits the retry",
             Self::PauseBeforeRetry => {
                 "the process pauses before it asks again, for as long as the lock says"
@@ -381,6 +391,8 @@ impl Excuse {
                 "the server stores the grants in the other order: the tokens were taken before the grants"
             }
             Self::ClearedAway => "another client removes it",
+            Self::OwnTokenFound => "the token was removed before, and the call stores it again",
+            Self::LatchNotSetUp => "a client has set up the latch",
             Self::LastMillisecond => "a whole millisecond of the lease is left",
             Self::ClockSetBack => "the request leaves less than the lease that was given",
             Self::SharedExpiry => "the request makes it shorter",

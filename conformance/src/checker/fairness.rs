@@ -190,7 +190,7 @@ fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<
                 && span.from < it.landed()
         });
         let only = askers.next().filter(|_| askers.next().is_none());
-        // The place of a call that was granted the lock under this token is that call's, whoever else of its process asks.
+        // If a call was granted the lock under this token, the place is its own, and not that of another task of the process.
         let only = match granted_under(history, span) {
             Some(grant) => operations.iter().find(|it| it.op == grant),
             None => only.filter(|it| !is_of_an_earlier_call(history, span, it)),
@@ -309,7 +309,7 @@ mod tests {
     /// again when that call has ended.
     #[test]
     fn a_place_is_that_of_the_call_that_is_granted_the_lock_under_its_token() {
-        let in_turn = |second: &str, scope| {
+        let finding = |scope, first, second| {
             let token = |token: &str| {
                 let bytes = token.as_bytes().to_vec();
                 Some(Token { bytes, scope })
@@ -334,20 +334,22 @@ mod tests {
                 (1, waits(1, 0, 60)),
                 (2, second_waits),
                 (3, queue(0, &["a"])),
-                (4, queue(0, &["a", second])),
+                (4, queue(0, &["a", "b"])),
                 (5, waits(3, 1, 60)),
-                (8, queue(1, &["a", second, "c"])),
-                (10, queue(0, &[second, "c"])),
+                (8, queue(1, &["a", "b", "c"])),
+                (10, queue(0, &["b", "c"])),
                 (11, granted(1, "a")),
                 (13, releases(4, 0, 1)),
                 (14, done(4)),
-                (20, queue(0, &[second, "c", "a"])),
-                (22, granted(2, "b")),
-                (40, granted(3, "c")),
+                (20, queue(0, &["b", "c", "a"])),
+                (first, granted(2, "b")),
+                (second, granted(3, "c")),
             ])
         };
-        assert_eq!(in_turn("b", Scope::Grant), Finding::Valid);
-        let unknown = in_turn("b", Scope::Owner);
+        assert_eq!(finding(Scope::Grant, 22, 40), Finding::Valid);
+        let out_of_turn = finding(Scope::Grant, 40, 22);
+        assert_eq!(out_of_turn.witness().map(|it| &*it.grants), Some(&[3][..]));
+        let unknown = finding(Scope::Owner, 22, 40);
         assert!(unknown.witness().is_some(), "its token names no grant");
     }
 

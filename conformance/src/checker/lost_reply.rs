@@ -277,10 +277,11 @@ fn given_up_early(history: &Reading<'_>, fault_intervals: &FaultIntervals) -> Op
     })
 }
 
-/// Returns true if a call was told that the latch is not set up, and no call has set it up within a lease.
+/// Returns true if the server answered a call that the latch is not set up, and no client set it up within the last lease.
 fn finds_no_latch(history: &Reading<'_>, call: &Operation) -> bool {
     let mut all = history.operations().iter();
-    matches!(call.call, Call::Await { .. })
+    history.accepts(Excuse::LatchNotSetUp)
+        && matches!(call.call, Call::Await { .. })
         && call.outcome == Outcome::Fail(Refusal::Lost)
         && !all.any(|it| {
             let lasts = it.ended.at.saturating_add(history.lease) > call.asked.at;

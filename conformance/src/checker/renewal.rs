@@ -9,7 +9,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, Request, Scope,
+    Actor, Belief, Call, Cause, End, Excuse, FaultEffect, Kind, Moment, Reading, Request, Scope,
     TokenSpan, What,
 };
 use crate::scenario::Topology;
@@ -500,7 +500,8 @@ impl Facts<'_> {
                     pairs.filter_map(|pair| {
                         let (was, (at, cause, is)) = (pair[0].2, pair[1]);
                         // Its end may be that of a key which several grants share, and which a clock moved.
-                        let moved = match self.0.accepts(Excuse::EndMovedByClock) {
+                        let shares = self.0.kind != Kind::Mutex;
+                        let moved = match shares && self.0.accepts(Excuse::EndMovedByClock) {
                             true => (self.0.fault_intervals()).set_back(
                                 span.node,
                                 belief.asked.at,

@@ -77,6 +77,8 @@ pub enum Excuse {
     SecondCut,
     /// The process pauses before it asks again.
     PauseBeforeRetry,
+    /// A wait ends at a latch that is not set up.
+    LatchNotSetUp,
     /// Another client has a key of the lock.
     KeyOfAnother,
     /// Another task of the process has the lock on several nodes.
@@ -119,6 +121,8 @@ pub enum Excuse {
     GrantedTooLate,
     /// The process of a holder removed a grant after the holder's own deadline.
     ClearedAway,
+    /// The servers still store the token of the owner of a reentrant lock when it asks again.
+    OwnTokenFound,
     /// A grant that the servers store in several places expired in some of them.
     PartExpired,
     /// The client's deadline has passed, and the token ends soon.

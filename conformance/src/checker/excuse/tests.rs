@@ -92,6 +92,8 @@ fn histories(excuse: Excuse) -> (History, History) {
         Excuse::SeveralConnections => (dials_more(Some(40)), dials_more(None)),
         Excuse::AcquiredAgain => (acquired_again(true), acquired_again(false)),
         Excuse::ExtensionInFlight => (extended_late(4), extended_late(7)),
+        Excuse::OwnTokenFound => (enters_again(false), enters_again(true)),
+        Excuse::LatchNotSetUp => (awaits_after(None), awaits_after(Some(1))),
         Excuse::EndMovedByClock => (key_extended(12), key_extended(13)),
         Excuse::OwnRequestHarmed => (ends_early(6), ends_early(1)),
         Excuse::StoppedBetweenRequests => (stopped_until(10, 10), stopped_until(10, 11)),
@@ -175,6 +177,76 @@ fn histories(excuse: Excuse) -> (History, History) {
             (three_of_five(vec![]), three_of_five(extended))
         }
     }
+}
+
+/// The owner of a reentrant lock drops its guard at 4 and asks again at 5. The server stores the token until 10; or it was `undone`
+/// before, and the call stores it anew.
+fn enters_again(undone: bool) -> History {
+    let dropped = What::Invoke {
+        op: 2,
+        actor: Actor::on(0),
+        call: Call::Drop { grant: 1 },
+    };
+    let mut entries = vec![
+        (0, tries(1, 0)),
+        (1, stores(0, "a", Some(10))),
+        (1, granted(1, Some(9))),
+        (4, dropped),
+    ];
+    if undone {
+        entries.push((4, empties(0, Cause::Client(0))));
+    }
+    entries.push((5, tries(3, 0)));
+    if undone {
+        entries.push((5, stores(0, "a", Some(10))));
+    }
+    entries.extend([
+        (6, granted(3, Some(9))),
+        (11, tries(9, 1)),
+        (11, granted(9, Some(20))),
+    ]);
+    let mut history = history(entries);
+    history.reentrant = true;
+    history
+}
+
+/// A wait at a latch from 3 on, whose connection breaks at 5, ends at 7: the latch is not set up. A client set it up at this time.
+fn awaits_after(set_up: Option<u64>) -> History {
+    let call = |op: u32, host, call| What::Invoke {
+        op,
+        actor: Actor::on(host),
+        call,
+    };
+    let lost = What::Cut {
+        host: 0,
+        node: 0,
+        lost: Lost::Request,
+    };
+    let why = Refusal::Lost;
+    let mut entries = vec![
+        (3, call(1, 0, Call::Await { wait: s(30) })),
+        (5, lost),
+        (7, What::Fail { op: 1, why }),
+    ];
+    entries.extend(set_up.map(|at| (at, call(2, 1, Call::SetUp))));
+    entries.extend(set_up.map(|at| (at + 1, done(2))));
+    entries.sort_by_key(|&(at, _)| at);
+    let mut history = history(entries);
+    history.kind = Kind::Latch(2);
+    (history.terms.latency, history.terms.poll) = (s(1), Some(s(2)));
+    history.terms.answers = true;
+    history
+}
+
+#[test]
+fn a_clock_moves_no_end_of_a_key_with_one_grant() {
+    let convicts = |kind| {
+        let mut history = key_extended(12);
+        history.kind = kind;
+        told(Excuse::EndMovedByClock, &history, true).is_some()
+    };
+    assert!(!convicts(Kind::Semaphore(3)));
+    assert!(convicts(Kind::Mutex));
 }
 
 /// The clock of the server was set back by 2 s. A request of another grant of the process moves the end of a grant that is given back.

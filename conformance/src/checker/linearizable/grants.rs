@@ -325,7 +325,8 @@ fn ends_of_leases(
                     // An owner that enters again need not extend its lease: a subject with deadlines names the rest of it.
                     let again = history.reentrant
                         && (held.values().any(|it| *it == actor)
-                            || finds_own_token(history, op, asked[&op]));
+                            || history.accepts(Excuse::OwnTokenFound)
+                                && finds_own_token(history, op, asked[&op]));
                     let until = match (again, deadline) {
                         (true, Some(_)) => Duration::ZERO,
                         (true, None) | (false, _) => asked[&op].at + lasts,
