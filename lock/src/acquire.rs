@@ -119,16 +119,12 @@ pub(crate) async fn adopt(
     let held_until = env.now().saturating_add(detached.hold);
     let until = env.now().saturating_add(options.reply_timeout);
     acquisition.adopt(detached.fence);
-    let mut repeats = Repeats { failures: 0, until };
+    let mut repeats = Repeats::until(until);
     let sent = loop {
         match acquisition.extend(lease, until).await {
             Ok(Some(sent)) => break sent,
             Ok(None) => return Err(LockError::Lost(LossReason::Gone)),
-            Err(error) if error.is_unknown() && repeats.wait(&**env, options).await => {}
-            Err(error) => {
-                let known = !error.is_unknown();
-                return Err(LockError::of_node(error, known));
-            }
+            Err(error) => repeats.after(error, &**env, options).await?,
         }
     };
     let cleanup = Cleanup::new(acquisition, Arc::clone(env));
@@ -156,18 +152,13 @@ pub(crate) async fn replace(
     writer.end()?;
     let until = env.now().saturating_add(options.reply_timeout);
     let held_until = env.now().saturating_add(writer.hold());
-    let mut repeats = Repeats { failures: 0, until };
+    let mut repeats = Repeats::until(until);
     let cleanup = Cleanup::new(acquisition, Arc::clone(env));
     let sent = loop {
         match cleanup.acquisition().acquire(lease, until).await {
             Attempt::Granted { sent } => break sent,
             Attempt::Refused { .. } => return Err(LockError::Lost(LossReason::Gone)),
-            Attempt::Failed(error) if error.is_unknown() && repeats.wait(&**env, options).await => {
-            }
-            Attempt::Failed(error) => {
-                let known = !error.is_unknown();
-                return Err(LockError::of_node(error, known));
-            }
+            Attempt::Failed(error) => repeats.after(error, &**env, options).await?,
         }
     };
     writer.hand_over();
@@ -185,9 +176,39 @@ pub(crate) async fn replace(
 struct Repeats {
     failures: u32,
     until: Duration,
+    /// The failure of the first request that Redis may have executed.
+    unknown: Option<NodeError>,
 }
 
 impl Repeats {
+    fn until(until: Duration) -> Self {
+        Self {
+            failures: 0,
+            until,
+            unknown: None,
+        }
+    }
+
+    /// Waits until the failed request shall be repeated, or gives the error of the call: its outcome is unknown if that of
+    /// one of its requests is, whatever became of the last one.
+    async fn after(
+        &mut self,
+        error: NodeError,
+        env: &dyn Environment,
+        options: &Options,
+    ) -> Result<(), LockError> {
+        if error.is_unknown() {
+            self.unknown.get_or_insert_with(|| error.clone());
+            if self.wait(env, options).await {
+                return Ok(());
+            }
+        }
+        Err(match self.unknown.take() {
+            Some(first) => LockError::of_node(first, false),
+            None => LockError::of_node(error, true),
+        })
+    }
+
     /// Waits until the request shall be repeated; false if the time is over.
     async fn wait(&mut self, env: &dyn Environment, options: &Options) -> bool {
         let pause = match self.failures {

@@ -14,7 +14,7 @@ use redouble_lock::{
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -341,6 +341,39 @@ async fn an_adoption_pauses_between_its_attempts() -> Test {
     assert!(matches!(error, LockError::Unknown(_)), "{error}");
     // Pauses of 5 ms and more, which double, fill the reply timeout.
     assert!((2..20).contains(&lost.fired()), "{} requests", lost.fired());
+    Ok(())
+}
+
+/// Dials once, and cannot after that.
+struct DialsOnce(InProcess, AtomicBool);
+
+impl Connector for DialsOnce {
+    type Connection = <InProcess as Connector>::Connection;
+
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
+        if self.1.swap(true, Ordering::SeqCst) {
+            let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+            return Box::pin(async { Err(refused.into()) });
+        }
+        self.0.connect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_does_not_know_its_outcome_if_only_its_last_request_was_not_sent() -> Test {
+    let server = server().await;
+    let detached = locks(&server).mutex(KEY).lease(LEASE).build()?;
+    let parts = detached.try_lock().await?.detach()?;
+    let dials_once = DialsOnce(InProcess(Arc::clone(&server)), AtomicBool::new(false));
+    let locks = LockManager::builder(dials_once).build();
+    let lock = locks.mutex(KEY).lease(LEASE).build()?;
+    let lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
+    let error = lock.adopt(&parts).await.unwrap_err();
+    assert_eq!(lost.fired(), 1);
+    assert!(matches!(error, LockError::Unknown(_)), "{error}");
+    // Nothing was sent this time.
+    let error = lock.adopt(&parts).await.unwrap_err();
+    assert!(matches!(error, LockError::Redis(_)), "{error}");
     Ok(())
 }
 
