@@ -220,6 +220,27 @@ mod tests {
         assert!(renewed(Client(0)).is_some(), "the process removed it");
     }
 
+    /// Seed 182 of a lock with two keys: the process was suspended after its first request, and the first key expired before the
+    /// second one was stored.
+    #[test]
+    fn a_grant_that_was_never_whole_has_lost_a_part_if_other_grants_had_several() {
+        let renewed = |other: &[(&str, u64)]| {
+            lie(vec![
+                (0, stored_by(Client(1), other)),
+                (0, empties(0, Client(1))),
+                (0, tries(1, 0)),
+                (1, places(Client(0), &[2])),
+                (2, empties(0, Cause::Server)),
+                (3, places(Client(0), &[11])),
+                (3, granted(1, Some(10))),
+                (5, renews(2, 0, 1)),
+                (6, lost(2)),
+            ])
+        };
+        assert_eq!(renewed(&[("b", 9), ("b", 9)]), None);
+        assert!(renewed(&[("b", 9)]).is_some(), "such a lock has one key");
+    }
+
     /// Seed 632 of `redlock-handed-on` under `node-amnesia`, with a lock that does not wait for slower nodes.
     #[test]
     fn a_node_that_granted_it_later_vouches_for_nothing() {

@@ -5,7 +5,10 @@ use crate::{
     history::{Belief, Cause, Cause::Client, Excuse, Holder, Moment, Operation, What},
     scenario::Topology,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 impl Facts<'_> {
     /// Returns true if the servers store the token of the grant in several places, a request of the process removed it from some
@@ -34,24 +37,26 @@ impl Facts<'_> {
                 }))
     }
 
-    /// Returns true if the grant's token expired in one place, or was gone by a fault, before the call had stored it in the others.
-    /// The server may have stored it nowhere then, so its state shows no lost part.
+    /// Returns true if the grant's token expired in one place, or was gone by a fault, before the client was told of the grant. The
+    /// server may never have stored it in all places at once, so other grants tell that the lock has several.
     fn lost_a_part_before(&self, belief: &Belief) -> bool {
-        let names = self.names(belief);
-        let before = self.0.iter().take_while(|&(at, _)| at < belief.from);
-        let mut places: BTreeMap<u8, usize> = BTreeMap::new();
-        for (_, what) in before {
-            if let What::Server { node, stored, .. } = what {
-                let stored = stored.iter().filter(|it| names.contains(&*it.token));
-                let most = places.entry(*node).or_default();
-                *most = stored.count().max(*most);
-            }
-        }
         self.of_grant(belief).into_iter().any(|span| {
             let (gone, by) = span.gone;
             let meanwhile = belief.asked < gone && gone < belief.from;
-            let several = places.get(&span.node).is_some_and(|&count| count > 1);
-            meanwhile && !matches!(by, Client(_)) && several
+            meanwhile && !matches!(by, Client(_)) && self.has_several_places(span.node)
+        })
+    }
+
+    /// Returns true if the node stored some token in several places at once.
+    fn has_several_places(&self, node: u8) -> bool {
+        self.0.iter().any(|(_, what)| match what {
+            What::Server {
+                node: of, stored, ..
+            } if *of == node => {
+                let mut tokens = BTreeSet::new();
+                !stored.iter().all(|it| tokens.insert(&*it.token))
+            }
+            _ => false,
         })
     }
 
