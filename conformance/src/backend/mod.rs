@@ -151,4 +151,7 @@ pub trait View {
     /// Returns the true time at which the server's clock shows `unix_ms` milliseconds since 1970; `None` if
     /// it never does. For deadlines that a lock stores in its values.
     fn true_time(&self, unix_ms: i64) -> Option<Duration>;
+
+    /// Returns the lease of the scenario, with which the lock was opened. For locks that store when a grant began.
+    fn lease(&self) -> Duration;
 }

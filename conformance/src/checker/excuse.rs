@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 71] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::OwnTokenFound,
@@ -16,6 +16,7 @@ impl Excuse {
         Self::SharedExpiry,
         Self::OwnersToken,
         Self::RestGivenUp,
+        Self::MajorityStays,
         Self::BrokenConnection,
         Self::WaitsInProcess,
         Self::ConnectionOfOneCall,
@@ -73,6 +74,7 @@ impl Excuse {
         Self::LengthenedLater,
         Self::WrongServerClock,
         Self::LossReported,
+        Self::GivenBackByAnother,
         Self::FaultBefore,
         Self::EndIsNear,
         Self::CalledBack,
@@ -89,7 +91,8 @@ impl Excuse {
             | Self::ClockSetBack
             | Self::SharedExpiry
             | Self::OwnersToken
-            | Self::RestGivenUp => Property::Ownership,
+            | Self::RestGivenUp
+            | Self::MajorityStays => Property::Ownership,
             Self::BrokenConnection
             | Self::WaitsInProcess
             | Self::ConnectionOfOneCall
@@ -145,6 +148,7 @@ impl Excuse {
             | Self::LengthenedLater
             | Self::WrongServerClock
             | Self::LossReported
+            | Self::GivenBackByAnother
             | Self::FaultBefore
             | Self::EndIsNear
             | Self::CalledBack => Property::Truth,
@@ -308,6 +312,10 @@ impl Excuse {
             Self::RestGivenUp => {
                 "an extension on several nodes finds that no majority stores the grant, removes what is left of it, and says so"
             }
+            Self::MajorityStays => {
+                "a late request of the process takes a part of its own grant away, for instance the undoing of an earlier round under the \
+                 same token, and a majority of the nodes goes on storing it"
+            }
             Self::EndsWithLease => {
                 "nearly all of the token's lease is over: the client's own deadline has passed, and it leaves the rest to the server"
             }
@@ -355,6 +363,10 @@ impl Excuse {
                 "a quarter of the lease or less is left when the lock reports the loss: it may be too late to extend the grant"
             }
             Self::CalledBack => "a shared grant is called back for other clients",
+            Self::GivenBackByAnother => {
+                "another task of the process has a grant with the same token, and its release removes the token meanwhile: this \
+                 release says that the lock was lost"
+            }
             Self::OwnTokenFound => {
                 "the owner of a reentrant lock asks again while the servers store its token, for a guard that was dropped or a call that had \
                  no answer: the new grant may keep the rest of that lease if it names that deadline"
@@ -438,6 +450,7 @@ impl Excuse {
             Self::RequestsInARow => "the lock waits for a second before it cleans up",
             Self::EndsWithLease => "a fifteenth of the lease is left",
             Self::RestGivenUp => "two of three servers still store the grant",
+            Self::MajorityStays => "two of three servers have lost it then",
             Self::ClosedConnection => "the server had executed the request before",
             Self::DeadlinePassed => "the token stays for half a lease",
             Self::PlaceInQueue => "the place stays when the other client has asked",
@@ -454,6 +467,7 @@ impl Excuse {
             Self::LengthenedLater => "the request landed before the deadline",
             Self::WrongServerClock => "the clock is wrong only after the release",
             Self::LossReported => "the lock has not reported it",
+            Self::GivenBackByAnother => "the release of that task says so too",
             Self::FaultBefore => "the fault has struck another client",
             Self::EndIsNear => "a third of the lease is left",
             Self::CalledBack => "the grant is exclusive",

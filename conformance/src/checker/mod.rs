@@ -350,7 +350,9 @@ impl Property {
             Self::Cancellation => {
                 "two round trips after a call was cancelled or a guard was dropped, the server stores nothing of it"
             }
-            Self::Timeouts => "a call ends within its wait plus one request timeout",
+            Self::Timeouts => {
+                "a call ends with its wait, or with a request that is outstanding then"
+            }
             Self::LostReply => {
                 "after a lost reply the client's own retry is delayed only by a reconnect and a request; no call \
                  that has time left ends because of it"

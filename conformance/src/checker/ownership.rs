@@ -3,7 +3,8 @@
 //! The checker looks at what the server stored, and at the request that changed it. A stored token belongs to the
 //! client process that named it for a grant or queued with it, else to the one whose request stored it. While the token is unexpired, no request of another process may change it.
 //! While its holder believes that it holds the lock, no request at all may remove it: a release by the holder would
-//! have ended the belief. An extension on several nodes may remove what is left of a grant that no majority stores.
+//! have ended the belief. On several nodes a request of the holder's own process may take a part of the grant away that leaves a
+//! majority, and an extension may remove what is left of a grant that no majority stores.
 //!
 //! The own token of a grant is the token that the subject named. If the subject names none, the checker takes the
 //! tokens that the holder's process stored during the acquisition, and picks the one that most nodes stored when the
@@ -240,7 +241,10 @@ fn wrong(
     let believed = !(is_owners && history.accepts(Excuse::OwnersToken))
         && holder.is_some_and(|belief| {
             let is_held = belief.from < at && at < belief.to;
-            is_held && !is_given_up(history, belief, &before.stored.token, at)
+            let token = &*before.stored.token;
+            is_held
+                && !is_given_up(history, belief, token, at)
+                && !stays_on_a_majority(history, token, at)
         });
     let verb = if after.is_empty() {
         "freed"
@@ -269,6 +273,18 @@ fn is_given_up(history: &Reading<'_>, belief: &Belief, token: &[u8], at: Moment)
             let under_way = it.call == renews && it.asked < at && at < it.ended;
             under_way && it.outcome == Outcome::Fail(Refusal::Lost)
         })
+}
+
+/// Returns true if a majority of several nodes goes on storing the token after this moment: a request of the holder's own process
+/// took only a part of the grant away, so no other client can get the lock.
+fn stays_on_a_majority(history: &Reading<'_>, token: &[u8], at: Moment) -> bool {
+    let Topology::Nodes(nodes @ 2..) = history.topology else {
+        return false;
+    };
+    let spans = history.tokens().spans.iter();
+    let standing = spans.filter(|it| it.token == token && it.from < at && at < it.gone.0);
+    let standing: BTreeSet<u8> = standing.map(|it| it.node).collect();
+    history.accepts(Excuse::MajorityStays) && standing.len() * 2 > usize::from(nodes)
 }
 
 fn witness(

@@ -46,13 +46,16 @@ impl Checker for Timeouts {
                     || !history.accepts(Excuse::FirstConnection)
                     || connected(history, operations, it))
                 && !keeps_asking(history, it, to);
-            over.then_some((it, took, wait))
+            over.then_some((it, took, wait, Late::PastTimeout))
         });
         let late = late.or_else(|| {
-            let slept = |it| Some((it, slept(history, it, ended)?, it.call.longest_wait()?));
+            let slept = |it| {
+                let (took, wait) = (slept(history, it, ended)?, it.call.longest_wait()?);
+                Some((it, took, wait, Late::Idle))
+            };
             operations.iter().find_map(slept)
         });
-        let Some((operation, took, wait)) = late else {
+        let Some((operation, took, wait, how)) = late else {
             let early = operations.iter().find_map(|it| early(history, it));
             return early.map_or(Finding::Valid, Finding::Violation);
         };
@@ -68,6 +71,13 @@ impl Checker for Timeouts {
                 seconds(stopped)
             ),
         };
+        let how = match how {
+            Late::PastTimeout => {
+                let timeout = seconds(history.request_timeout());
+                format!(", a request timeout being {timeout}")
+            }
+            Late::Idle => ", although none of its requests was outstanding any more".to_owned(),
+        };
         Finding::Violation(Witness {
             at: operation
                 .ended
@@ -75,14 +85,21 @@ impl Checker for Timeouts {
             until: None,
             grants: vec![],
             message: format!(
-                "a call of {} that was to wait for {} took {}{stopped}, a request timeout being {}",
+                "a call of {} that was to wait for {} took {}{stopped}{how}",
                 operation.actor,
                 seconds(wait),
                 seconds(whole),
-                seconds(history.request_timeout()),
             ),
         })
     }
+}
+
+/// How a call ended late.
+enum Late {
+    /// More than one request timeout after its wait.
+    PastTimeout,
+    /// None of its requests explains it.
+    Idle,
 }
 
 /// A call that was refused before its wait was over: earlier than its last poll, or than the round trips that it needs to

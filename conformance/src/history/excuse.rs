@@ -15,6 +15,8 @@ pub enum Excuse {
     OwnersToken,
     /// An extension that finds the grant lost on a majority removes the rest of it.
     RestGivenUp,
+    /// A majority of several nodes goes on storing the grant from which a request of its own process takes a part.
+    MajorityStays,
     /// A call found a connection broken.
     BrokenConnection,
     /// A task waits for another one of its process.
@@ -133,6 +135,8 @@ pub enum Excuse {
     WrongServerClock,
     /// The lock had reported the loss of the grant.
     LossReported,
+    /// Another task of the process gave the same token back.
+    GivenBackByAnother,
     /// A fault struck before a loss was reported.
     FaultBefore,
     /// The lease was nearly over when a loss was reported.

@@ -21,6 +21,8 @@ pub struct Terms {
     pub linger: Duration,
     /// Each process may keep a subscription and its task.
     pub stays_subscribed: bool,
+    /// A successful release does not say that the lock was still held.
+    pub releases_silently: bool,
     /// Longest difference between two leases that the lock makes of the same requested lease.
     pub lease_spread: Duration,
     /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
@@ -65,6 +67,7 @@ impl Terms {
         tells: false,
         linger: Duration::ZERO,
         stays_subscribed: false,
+        releases_silently: false,
         lease_spread: Duration::ZERO,
         poll: None,
         drift_ppm: 0,

@@ -171,6 +171,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
             Duration::ZERO
         },
         stays_subscribed: promises.stays_subscribed,
+        releases_silently: promises.releases_silently,
         hold: promises.hold_share.map_or(Duration::ZERO, part),
         fair: promises.fair,
         prefers_writers: promises.prefers_writers,

@@ -118,7 +118,8 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Time until which the holder may rely on the grant, on the clock of its [`Host`]. Without it a grant counts for one lease
-    /// from before the request.
+    /// from before the request; that of a lock that renews ([`Promises::renewing`]) until it is given back or
+    /// [`lost`](Self::lost) returns: its holder has no other way to learn that it is over.
     ///
     /// While the process has the grant, the suite calls this method after each step of the process, with
     /// [`check(..).threads()`](Threads) every two milliseconds. So it sees extensions in the background too. The method must

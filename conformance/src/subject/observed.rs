@@ -103,6 +103,21 @@ impl Observed {
         }))
     }
 
+    /// Reads a sorted set with a member per holder: the member is the token, the score is the time of its acquisition in milliseconds
+    /// since 1970 on the server's clock. The holder expires a lease later ([`View::lease`]), as a millisecond of that clock.
+    #[must_use]
+    pub fn sorted_set_since(view: &dyn View, key: &str) -> Self {
+        let Some((Data::SortedSet(members), _)) = view.data(key) else {
+            return Self::default();
+        };
+        let lease_ms = i64::try_from(view.lease().as_millis()).unwrap_or(i64::MAX);
+        Self::of(members.iter().map(|(token, begun)| Holder {
+            token: token.to_vec(),
+            expires: Self::expiry(view, (*begun as i64).saturating_add(lease_ms)),
+            ..Holder::default()
+        }))
+    }
+
     /// Reads a set, a sorted set or a list with an element per holder: the element is the token. Holders
     /// expire with the key.
     #[must_use]
@@ -169,6 +184,12 @@ impl Observed {
             holders: holders.into_iter().collect(),
             ..Self::default()
         }
+    }
+}
+
+impl From<Vec<Holder>> for Observed {
+    fn from(holders: Vec<Holder>) -> Self {
+        Self::of(holders)
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Promises {
     pub lingers: bool,
     /// A process keeps a subscription, and the task behind it, for as long as it has the lock object.
     pub stays_subscribed: bool,
+    /// A release returns nothing, so its success does not say that the lock was still held.
+    pub releases_silently: bool,
     /// A grant that is released early keeps other clients out until this part of a lease has passed: 12 means a twelfth.
     pub hold_share: Option<u32>,
     /// Waiters are granted the lock in the order in which they asked.
@@ -112,6 +114,7 @@ impl Promises {
             tells: false,
             lingers: false,
             stays_subscribed: false,
+            releases_silently: false,
             hold_share: None,
             fair: false,
             prefers_writers: false,
@@ -242,6 +245,13 @@ impl Promises {
     #[must_use]
     pub const fn staying_subscribed(mut self) -> Self {
         self.stays_subscribed = true;
+        self
+    }
+
+    /// Declares that a release returns nothing: that it succeeds does not say that the lock was still held, and P19 does not judge it.
+    #[must_use]
+    pub const fn releasing_silently(mut self) -> Self {
+        self.releases_silently = true;
         self
     }
 

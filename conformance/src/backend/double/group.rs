@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU8, Ordering},
     },
+    time::Duration,
 };
 
 pub(super) struct Group {
@@ -31,29 +32,36 @@ impl Holds for Deployment {
 }
 
 impl Group {
-    pub(super) fn independent(servers: Vec<Server>) -> Self {
+    pub(super) fn independent(servers: Vec<Server>, lease: Duration) -> Self {
         let count = servers.len();
         let holder: Arc<dyn Holds> = Arc::new(servers);
-        Self::of(&holder, count, None)
+        Self::of(&holder, count, lease, None)
     }
 
     pub(super) fn replicated(
         server: ServerBuilder,
         replicas: u8,
+        lease: Duration,
     ) -> io::Result<(Self, Vec<Later<'static, ()>>)> {
         let builder = Deployment::builder().servers(server);
         let (deployment, drivers) = builder.build_replicated(1, usize::from(replicas))?;
         let deployment = Arc::new(deployment);
         let holder: Arc<dyn Holds> = Arc::clone(&deployment) as Arc<dyn Holds>;
-        let group = Self::of(&holder, 1 + usize::from(replicas), Some(deployment));
+        let count = 1 + usize::from(replicas);
+        let group = Self::of(&holder, count, lease, Some(deployment));
         let drivers = drivers
             .into_iter()
             .map(|driver| Box::pin(driver) as Later<'static, ()>);
         Ok((group, drivers.collect()))
     }
 
-    fn of(holder: &Arc<dyn Holds>, count: usize, replication: Option<Arc<Deployment>>) -> Self {
-        let node = |place| DoubleNode::new(Arc::clone(holder), place);
+    fn of(
+        holder: &Arc<dyn Holds>,
+        count: usize,
+        lease: Duration,
+        replication: Option<Arc<Deployment>>,
+    ) -> Self {
+        let node = |place| DoubleNode::new(Arc::clone(holder), place, lease);
         Self {
             nodes: (0..count).map(node).collect(),
             replication,

@@ -97,8 +97,10 @@ fn open(server: ServerBuilder, scenario: &Scenario) -> io::Result<Opened> {
     let (seed, topology) = (scenario.seed, scenario.topology);
     let login = RedisConnectionInfo::default().set_skip_set_lib_name();
     let (group, drivers) = match topology {
-        Topology::Nodes(count) => independent(&server, seed, count.max(1))?,
-        Topology::Replicated { replicas } => Group::replicated(server.seed(seed), replicas)?,
+        Topology::Nodes(count) => independent(&server, scenario, count.max(1))?,
+        Topology::Replicated { replicas } => {
+            Group::replicated(server.seed(seed), replicas, scenario.lease())?
+        }
     };
     Ok(Opened {
         servers: Arc::new(Doubles {
@@ -113,18 +115,18 @@ fn open(server: ServerBuilder, scenario: &Scenario) -> io::Result<Opened> {
 /// Starts independent servers that share the time source.
 fn independent(
     server: &ServerBuilder,
-    seed: u64,
+    scenario: &Scenario,
     count: u8,
 ) -> io::Result<(Group, Vec<Later<'static, ()>>)> {
     let mut nodes = Vec::with_capacity(usize::from(count));
     let mut drivers: Vec<Later<'static, ()>> = Vec::with_capacity(usize::from(count));
     for place in 0..count {
-        let seed = seed.wrapping_add(u64::from(place) << 56);
+        let seed = scenario.seed.wrapping_add(u64::from(place) << 56);
         let (server, driver) = server.clone().seed(seed).build()?;
         nodes.push(server);
         drivers.push(Box::pin(driver));
     }
-    Ok((Group::independent(nodes), drivers))
+    Ok((Group::independent(nodes, scenario.lease()), drivers))
 }
 
 struct Doubles {

@@ -20,6 +20,8 @@ pub(super) trait Holds: Send + Sync {
 pub(super) struct DoubleNode {
     holder: Arc<dyn Holds>,
     place: usize,
+    /// The lease of the scenario.
+    lease: Duration,
     state: Mutex<State>,
 }
 
@@ -63,7 +65,7 @@ impl Course {
 }
 
 impl DoubleNode {
-    pub(super) fn new(holder: Arc<dyn Holds>, place: usize) -> Self {
+    pub(super) fn new(holder: Arc<dyn Holds>, place: usize, lease: Duration) -> Self {
         let clock = holder.server(place).clock();
         let (began_us, shown_us) = (clock.true_time().0, clock.now().0);
         let course = Course {
@@ -74,6 +76,7 @@ impl DoubleNode {
         Self {
             holder,
             place,
+            lease,
             state: Mutex::new(State {
                 began_us,
                 course,
@@ -258,5 +261,9 @@ impl View for DoubleNode {
     fn true_time(&self, unix_ms: i64) -> Option<Duration> {
         let when = self.state().course.when(unix_ms.saturating_mul(1_000))?;
         Some(Duration::from_micros(u64::try_from(when).unwrap_or(0)))
+    }
+
+    fn lease(&self) -> Duration {
+        self.lease
     }
 }

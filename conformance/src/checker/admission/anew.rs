@@ -25,7 +25,8 @@ pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Op
     }
     let rounds = Rounds {
         asked,
-        life: history.lease,
+        longest: history.lease,
+        shortest: history.shortest_lease(),
         leeway: history.lease / 50 + history.terms.timing_tolerance(),
     };
     let fresh = |it: &&Asked| {
@@ -42,7 +43,9 @@ pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Op
 
 struct Rounds<'a> {
     asked: &'a [Asked],
-    life: Duration,
+    /// Longest and shortest time for which a round may last.
+    longest: Duration,
+    shortest: Duration,
     leeway: Duration,
 }
 
@@ -63,7 +66,7 @@ impl Rounds<'_> {
                 Told::Out => places,
                 Told::In(None) | Told::Nothing => return None,
             };
-            let since = it.from.at.saturating_sub(self.life + self.leeway);
+            let since = it.from.at.saturating_sub(self.longest + self.leeway);
             let others = self.asked.iter().filter(|other| {
                 let lately = since <= other.to.at || other.astray;
                 other.op != it.op && lately && other.from < it.to
@@ -94,14 +97,14 @@ impl Rounds<'_> {
     fn too_many(&self, places: usize) -> Option<Witness> {
         let takes_place = |it: &Asked| it.told != Told::Out || it.astray;
         self.asked.iter().find_map(|first| {
-            let since = first.from.at.saturating_sub(self.life + self.leeway);
+            let since = first.from.at.saturating_sub(self.longest + self.leeway);
             let may_be_open = self.asked.iter().any(|it| {
                 it.from < first.from && takes_place(it) && (it.astray || since <= it.to.at)
             });
             if may_be_open {
                 return None;
             }
-            let over = (first.from.at + self.life).saturating_sub(self.leeway);
+            let over = (first.from.at + self.shortest).saturating_sub(self.leeway);
             let mut admitted: BTreeMap<OpId, Moment> = BTreeMap::new();
             for it in self.asked {
                 if matches!(it.told, Told::In(_)) && first.from <= it.from && it.to.at < over {
@@ -133,7 +136,7 @@ impl Rounds<'_> {
             let later = firsts[later];
             earlier.map(move |earlier| (earlier, later))
         });
-        let (_, later) = pairs.find(|(earlier, later)| apart(earlier, later) < self.life)?;
+        let (_, later) = pairs.find(|(earlier, later)| apart(earlier, later) < self.shortest)?;
         let at: Moment = later.to;
         let message = format!(
             "at {} the counter started a new round less than a lease after the start of the one before",
@@ -208,11 +211,17 @@ mod tests {
     }
 
     fn judged(entries: Vec<(u64, What)>) -> Option<String> {
+        judged_with(entries, 0)
+    }
+
+    /// The lock declares that it makes a lease of 10 s, or one that is shorter by up to so many seconds.
+    fn judged_with(entries: Vec<(u64, What)>, lease_spread: u64) -> Option<String> {
         let mut history = History {
             kind: Kind::Admission(2),
             ..history(entries)
         };
         history.terms.anew = true;
+        history.terms.lease_spread = s(lease_spread);
         let finding = Admission.check(&history);
         finding.witness().map(|witness| witness.message.clone())
     }
@@ -304,6 +313,28 @@ mod tests {
                 "at 9.000 s the counter started a new round less than a lease after the start of the one before"
             )
         );
+    }
+
+    /// Seed 8 of a counter that rounds its lease to whole seconds.
+    #[test]
+    fn a_round_of_a_rounded_lease_may_be_shorter() {
+        let with = |at, told: fn(u32) -> Told, spread| {
+            let asked = vec![(0, None, told(1)), (1, None, told(2)), (at, None, told(1))];
+            judged_with(entries(asked), spread)
+        };
+        let any = |_| Admitted;
+        assert_eq!(with(7, In, 3), None);
+        assert!(with(6, In, 3).is_some());
+        assert_eq!(with(7, any, 3), None);
+        assert!(with(6, any, 3).is_some());
+        assert!(with(7, In, 0).is_some() && with(7, any, 0).is_some());
+        let kept = |told| {
+            judged_with(
+                entries(vec![(0, None, In(1)), (1, None, In(2)), (9, None, told)]),
+                3,
+            )
+        };
+        assert_eq!(kept(Out), None, "it may last for as long");
     }
 
     #[test]

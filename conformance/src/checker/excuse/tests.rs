@@ -149,6 +149,7 @@ fn histories(excuse: Excuse) -> (History, History) {
         Excuse::LevelTaken => (release_extends(1), release_extends(2)),
         Excuse::LengthenedLater => (lengthened_at(6), lengthened_at(4)),
         Excuse::WrongServerClock => (wrong_clock_at(5), wrong_clock_at(11)),
+        Excuse::GivenBackByAnother => (given_back_by_both(true), given_back_by_both(false)),
         Excuse::LossReported => (lost_twice(true), lost_twice(false)),
         Excuse::FaultBefore => (reported_after(0, 4), reported_after(1, 4)),
         Excuse::EndIsNear => (reported_after(1, 8), reported_after(1, 6)),
@@ -163,6 +164,7 @@ fn histories(excuse: Excuse) -> (History, History) {
         ),
         Excuse::EndsWithLease => (left_until(55), left_until(60)),
         Excuse::RestGivenUp => (gives_the_rest_up(2), gives_the_rest_up(1)),
+        Excuse::MajorityStays => (undone_late_on(1), undone_late_on(2)),
         Excuse::ClosedConnection => (lands_when_closed(3), lands_when_closed(5)),
         Excuse::DeadlinePassed => (lost_after_its_deadline(10), lost_after_its_deadline(13)),
         Excuse::PlaceInQueue => (place_met_by(&["b"]), place_met_by(&["a", "b"])),
@@ -1026,6 +1028,54 @@ fn gives_the_rest_up(lost: u8) -> History {
     let mut history = history(entries);
     history.topology = Topology::Nodes(3);
     history
+}
+
+/// After the grant, late requests of its process remove its token from so many of three nodes.
+fn undone_late_on(nodes: u8) -> History {
+    let mut entries = vec![(0, tries(1, 0))];
+    entries.extend((0..3).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
+    entries.push((1, granted(1, Some(9))));
+    entries.extend((0..nodes).map(|node| (2, empties(node, Cause::Client(0)))));
+    let mut history = history(entries);
+    history.topology = Topology::Nodes(3);
+    history
+}
+
+/// Two tasks of c1 have grants with the token of their process, the first one of them until 3. Both give it back from 4 to 6, and a
+/// request of theirs removes it. The first one is told that the lock was lost, and the second one too, unless it `released` it.
+fn given_back_by_both(released: bool) -> History {
+    let task = |task| Actor { host: 0, task };
+    let gives_back = |op, actor, grant| What::Invoke {
+        op,
+        actor,
+        call: Call::Release { grant },
+    };
+    let lost = |op| What::Fail {
+        op,
+        why: Refusal::Lost,
+    };
+    let token = Token::of_owner("a");
+    let ok = |op, until| What::Ok {
+        op,
+        deadline: Some(s(until)),
+        fence: None,
+        number: None,
+        token: Some(token.clone()),
+    };
+    history(vec![
+        (0, tries_by(1, task(0))),
+        (0, stores(0, "a", Some(3))),
+        (1, ok(1, 3)),
+        (3, empties(0, Cause::Server)),
+        (3, tries_by(2, task(1))),
+        (3, stores(0, "a", Some(13))),
+        (3, ok(2, 12)),
+        (4, gives_back(3, task(0), 1)),
+        (4, gives_back(4, task(1), 2)),
+        (5, frees(0)),
+        (6, lost(3)),
+        (7, if released { done(4) } else { lost(4) }),
+    ])
 }
 
 /// A call is cancelled at 3. The server executes its request at 4, and its process removes the token 12 s later.

@@ -3,7 +3,7 @@
 use super::{Facts, losses::LATE_SHARE};
 use crate::{
     history::{
-        Belief, Cause::Client, End, Excuse, FaultEffect, Moment, Operation, Outcome, Refusal,
+        Belief, Call, Cause::Client, End, Excuse, FaultEffect, Moment, Operation, Outcome, Refusal,
         TokenSpan, What,
     },
     scenario::Topology,
@@ -36,6 +36,7 @@ impl Facts<'_> {
         let over =
             ended(End::Deadline) && (inner || ends()) || self.has_reported_loss(belief, it.asked);
         match it.outcome {
+            Outcome::Ok if self.0.terms.releases_silently => None,
             Outcome::Ok
                 if !inner
                     && nodes(self.removed(belief, it)) == 0
@@ -62,7 +63,11 @@ impl Facts<'_> {
                 if !inner
                     && self.names(belief).len() == 1
                     && !self.lost_a_part(belief, it)
-                    && nodes(self.removed(belief, it).filter(cut_short)) >= self.quorum() =>
+                    && nodes(
+                        self.removed(belief, it)
+                            .filter(cut_short)
+                            .filter(|span| !self.is_given_back_by_another(span, it)),
+                    ) >= self.quorum() =>
             {
                 Some("that the lock was lost already, but its own request had removed it")
             }
@@ -119,6 +124,32 @@ impl Facts<'_> {
             let (gone, by) = span.gone;
             names.contains(span.token) && by == Client(host) && from < gone && gone < to
         })
+    }
+
+    /// Returns true if another task of the process, with a grant of the same token, gave the token back meanwhile and was not told
+    /// that it was lost.
+    fn is_given_back_by_another(&self, span: &TokenSpan<'_>, it: &Operation) -> bool {
+        let (gone, _) = span.gone;
+        let gives_it_back = |other: &&Operation| {
+            let Call::Release { grant } = other.call else {
+                return false;
+            };
+            let mut beliefs = self.0.beliefs().iter();
+            other.op != it.op
+                && other.actor.host == it.actor.host
+                && other.asked < gone
+                && gone < other.landed()
+                && !matches!(other.outcome, Outcome::Fail(_))
+                && beliefs
+                    .find(|belief| belief.grant == grant)
+                    .is_some_and(|belief| self.names(belief).contains(span.token))
+        };
+        self.0.accepts(Excuse::GivenBackByAnother)
+            && self
+                .0
+                .operations()
+                .iter()
+                .any(|other| gives_it_back(&other))
     }
 
     /// Returns true if so many of several nodes answered a request of the call and stored no token of the grant at any instant
@@ -280,6 +311,18 @@ mod tests {
             release(vec![(12, frees(0)), (12, done(2))]).is_some(),
             "it had expired"
         );
+    }
+
+    #[test]
+    fn a_release_that_returns_nothing_claims_nothing() {
+        let told = |silently| {
+            let release = vec![(3, releases(2, 0, 1)), (4, done(2))];
+            let mut history = history(held_by_c1(release));
+            history.terms.releases_silently = silently;
+            Truth.check(&history).witness().is_some()
+        };
+        assert!(told(false));
+        assert!(!told(true));
     }
 
     #[test]

@@ -175,6 +175,9 @@ pub(super) struct Hello {
     /// A failed call may leave its grant until the lease ends.
     #[serde(default)]
     untidy: bool,
+    /// A release returns nothing, so `ok` does not say that the lock was still held.
+    #[serde(default)]
+    releases_silently: bool,
     /// Longest time for which the lock waits for a reply, in milliseconds, if it cannot be set.
     #[serde(default)]
     request_timeout_ms: Option<u32>,
@@ -271,6 +274,7 @@ impl Hello {
         promises.named = self.named;
         promises.anew = self.anew;
         promises.tidy = !self.untidy;
+        promises.releases_silently = self.releases_silently;
         promises.retry = self.retry_ms.map_or(promises.retry, ms);
         promises.retry_share = self.retry_share;
         promises.deadline = self.deadline;

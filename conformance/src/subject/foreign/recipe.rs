@@ -79,6 +79,8 @@ enum Expires {
     Ttl,
     /// At its score, in milliseconds since 1970.
     ScoreMs,
+    /// A lease after its score, in milliseconds since 1970: the time of its acquisition.
+    SinceScoreMs,
     /// At the value of its field, in milliseconds since 1970.
     ValueMs,
 }
@@ -181,7 +183,7 @@ impl StoredAt {
         };
         let expires = match self.expires {
             None | Some(Expires::Ttl) => true,
-            Some(Expires::ScoreMs) => self.kind == Type::Zset,
+            Some(Expires::ScoreMs | Expires::SinceScoreMs) => self.kind == Type::Zset,
             Some(Expires::ValueMs) => by_field,
         };
         let permits = match self.permits {
@@ -226,6 +228,7 @@ impl StoredAt {
             (Type::String, ..) => Observed::string(view, &at),
             (Type::Counter, ..) => Observed::counter(view, &at),
             (Type::Zset, _, None | Some(Expires::ScoreMs)) => Observed::sorted_set(view, &at),
+            (Type::Zset, _, Some(Expires::SinceScoreMs)) => Observed::sorted_set_since(view, &at),
             (Type::Zset | Type::Set | Type::List, ..) => Observed::set(view, &at),
             (Type::Hash, Some(Part::ValueOf(token)), _) => {
                 let depth = match &self.depth {

@@ -88,6 +88,10 @@ impl View for Seen<'_> {
     fn true_time(&self, unix_ms: i64) -> Option<Duration> {
         Some(Duration::from_millis(u64::try_from(unix_ms).unwrap_or(0)))
     }
+
+    fn lease(&self) -> Duration {
+        LEASE
+    }
 }
 
 /// Holders that a majority of the servers stores while a grant stands.
