@@ -189,6 +189,16 @@ pub const KNOWN: &[Known] = &[
         reason: "nodes of a cluster have no cluster bus: deployments model the messages between nodes by their effects on clients",
         is_seen_in_a_transcript: false,
     },
+    Known {
+        name: "no-gossip",
+        reason: "sentinels know each other and the replicas at once: SENTINEL RESET forgets nothing, the events of discovery (+slave, +sentinel, +slave-reconf-sent and the like) are missing, and SENTINEL MONITOR refuses a second master",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "no-script-debugger",
+        reason: "there is no debugger of scripts: SCRIPT DEBUG YES and SYNC, and `redis-cli --ldb`, get an error that says so",
+        is_seen_in_a_transcript: false,
+    },
 ];
 
 /// Fields of INFO that the double omits: they describe the memory of a process, its allocator and its machine, so a

@@ -13,6 +13,6 @@ pub use redouble_core::engine::{
 };
 #[cfg(feature = "net")]
 pub(crate) use redouble_core::engine::{
-    Announced, Claim, Cluster, ClusterChange, Db, Health, Image, Member, SLOTS, Seen, Side,
-    Watched, merge, share_of, slot_of,
+    Announced, Claim, Cluster, ClusterChange, Db, Health, Image, Member, SLOTS, Seen, SeenSentinel,
+    Side, Watched, merge, share_of, slot_of,
 };

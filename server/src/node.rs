@@ -382,6 +382,7 @@ impl Node {
                         caller.output().hold_until(UnixMicros(i64::MAX));
                     }
                     self.stall = Some(Sleep { until, caller });
+                    shared.post(Outgoing::FellAsleep);
                 }
                 Effect::KeepWrites(policy) => self.keep_writes(policy),
                 Effect::Shutdown => shared.shut_down_by_request(),

@@ -19,6 +19,8 @@ pub(crate) enum Outgoing {
     Migrate(Box<Migration>),
     /// Makes a replica the master: this one, or one that a sentinel chooses.
     FailOver(Option<Address>),
+    /// The node serves no client for a while (DEBUG SLEEP).
+    FellAsleep,
     /// The node has crashed: messages on their way from and to it are lost.
     Crashed,
     /// The node runs again.

@@ -47,7 +47,7 @@ impl NetworkState {
     }
 
     /// Handles a crash: units from and to the node are lost, and replicas get a copy after the
-    /// restart.
+    /// restart. The master of a replica loses its connection, and forgets the replica until then.
     pub(super) fn on_crash(&mut self, node: usize, locked: &mut [LockedNode<'_>], now: UnixMicros) {
         self.handovers.retain(|(from, _)| *from != node);
         for index in 0..self.links.len() {
@@ -57,6 +57,20 @@ impl NetworkState {
                 link.needs_copy = true;
                 self.notify_link_change(index, false, locked, now);
             }
+            if self.links[index].replica == node {
+                self.forget_replica(index, locked, now);
+            }
+        }
+    }
+
+    /// Removes the replica of a link from the list of its master.
+    fn forget_replica(&self, index: usize, locked: &mut [LockedNode<'_>], now: UnixMicros) {
+        let link = &self.links[index];
+        if let Some(at) = self.index_of(link.master, locked) {
+            let (target, id) = (&mut locked[at], link.replica as u64);
+            target
+                .node
+                .change(target.shared, now, |engine, _| engine.remove_replica(id));
         }
     }
 
@@ -144,14 +158,8 @@ impl NetworkState {
         let Some(index) = self.links.iter().position(|link| link.replica == replica) else {
             return;
         };
-        let link = self.links.remove(index);
-        if let Some(at) = self.index_of(link.master, locked) {
-            let target = &mut locked[at];
-            let id = replica as u64;
-            target
-                .node
-                .change(target.shared, now, |engine, _| engine.remove_replica(id));
-        }
+        self.forget_replica(index, locked, now);
+        self.links.remove(index);
     }
 
     /// Delivers everything that was sent to a replica, whatever its lag, if its link works.

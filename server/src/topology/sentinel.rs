@@ -1,12 +1,12 @@
 //! Sentinels. They agree at once on which nodes are down, and fail over when the master has been
 //! down for long enough. Their gossip and votes are not emulated, only what clients see of them.
-//! Sentinels act if most of them reach each other; the sentinels outside of that majority keep
-//! their old view.
+//! Sentinels act if most of them run and reach each other; the sentinels outside of that majority keep
+//! their old view. Without a majority one of them still tells which nodes are down.
 
 use super::network::{Network, NetworkState, is_running};
 use super::task::Task;
 use super::watch::{ByHand, Stage, Watch};
-use crate::engine::{Address, Seen, UnixMicros, Watched};
+use crate::engine::{Address, Seen, SeenSentinel, UnixMicros, Watched};
 use crate::node_handle::LockedNode;
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -26,19 +26,22 @@ impl NetworkState {
     /// A sentinel that reaches most of the sentinels, if there is one.
     fn majority_sentinel(&self, watch: &Watch) -> Option<usize> {
         let reaches = |one: usize| {
-            let all = watch.sentinels.iter();
-            all.filter(|other| self.connectivity.is_reachable(one, **other))
+            let all = watch.present();
+            all.filter(|other| self.connectivity.is_reachable(one, *other))
                 .count()
         };
-        let mut all = watch.sentinels.iter().copied();
+        let mut all = watch.present();
         all.find(|one| reaches(*one) > watch.sentinels.len() / 2)
     }
 
+    /// The sentinel that tells which nodes are down: one of the majority, or else any that runs.
+    fn observer(&self, watch: &Watch) -> Option<usize> {
+        self.majority_sentinel(watch)
+            .or_else(|| watch.present().next())
+    }
+
     fn is_down(&self, node: usize, locked: &[LockedNode<'_>]) -> bool {
-        let observer = self
-            .watch
-            .as_ref()
-            .and_then(|watch| self.majority_sentinel(watch));
+        let observer = self.watch.as_ref().and_then(|watch| self.observer(watch));
         let is_away =
             observer.is_some_and(|observer| !self.connectivity.is_reachable(observer, node));
         is_away
@@ -91,13 +94,14 @@ impl NetworkState {
     /// The next time at which the sentinels act.
     pub(super) fn sentinels_due(&self, locked: &[LockedNode<'_>]) -> Option<UnixMicros> {
         let watch = self.watch.as_ref()?;
-        self.majority_sentinel(watch)?;
+        self.observer(watch)?;
         if watch.is_stale || self.down(watch, locked) != watch.reported_down {
             return Some(UnixMicros(i64::MIN));
         }
         let by_hand = watch.by_hand.map(|failover| failover.due);
         let demotion = watch.demotion.map(|(_, due)| due);
         let automatic = watch.down_since.and_then(|since| {
+            self.majority_sentinel(watch)?;
             let due = since.plus(self.down_after(watch, locked)?);
             self.successor(locked).map(|_| due)
         });
@@ -224,17 +228,18 @@ impl NetworkState {
         let Some(watch) = self
             .watch
             .as_ref()
-            .filter(|watch| self.majority_sentinel(watch).is_some())
+            .filter(|watch| self.observer(watch).is_some())
         else {
             return;
         };
+        let can_elect = self.majority_sentinel(watch).is_some();
         let (down, successor) = (self.down(watch, locked), self.successor(locked));
         self.advance_failover(locked, now);
         let Some(watch) = &mut self.watch else {
             return;
         };
         watch.is_stale |= down != watch.reported_down;
-        watch.down_since = if down.contains(&watch.master) {
+        watch.down_since = if can_elect && down.contains(&watch.master) {
             watch.down_since.or(Some(now))
         } else {
             None
@@ -246,7 +251,8 @@ impl NetworkState {
         let Some(watch) = &mut self.watch else {
             return;
         };
-        if down_after.is_some_and(is_due)
+        if can_elect
+            && down_after.is_some_and(is_due)
             && let Some(to) = successor
         {
             self.tasks.push_back(Task::FailOver { to });
@@ -320,6 +326,7 @@ impl NetworkState {
             address: address(node),
             run_id: id(node, locked),
             is_down: self.is_down(node, locked),
+            is_disconnected: watch.absent.contains(&node),
             offset: self
                 .index_of(node, locked)
                 .map_or(0, |target| locked[target].node.engine.replication_offset()),
@@ -335,27 +342,29 @@ impl NetworkState {
             }),
         };
         let replicas = watch.data.iter().filter(|node| **node != watch.master);
+        let observer = self.observer(watch);
+        let sees = |sentinel| {
+            let reaches = |observer| self.connectivity.is_reachable(observer, sentinel);
+            observer.is_some_and(reaches) && !watch.absent.contains(&sentinel)
+        };
+        let sentinel = |node: usize| SeenSentinel {
+            address: address(node),
+            id: id(node, locked),
+            is_down: !sees(node),
+            is_disconnected: watch.absent.contains(&node),
+        };
         let watched = Watched {
             name: MASTER_NAME.to_owned(),
             master: seen(watch.master, locked),
             replicas: replicas.map(|node| seen(*node, locked)).collect(),
-            sentinels: watch
-                .sentinels
-                .iter()
-                .map(|node| (address(*node), id(*node, locked)))
-                .collect::<Vec<(Address, String)>>(),
+            sentinels: watch.sentinels.iter().map(|node| sentinel(*node)).collect(),
             epoch: watch.epoch,
             quorum: watch.sentinels.len() / 2 + 1,
             down_after: watch.down_after,
             is_failing_over: false,
         };
         let runner = watch.by_hand.map(|failover| failover.by);
-        let observer = self.majority_sentinel(watch);
-        let majority = watch.sentinels.iter().filter(|sentinel| {
-            let is_reachable = |observer| self.connectivity.is_reachable(observer, **sentinel);
-            observer.is_some_and(is_reachable)
-        });
-        for sentinel in majority {
+        for sentinel in watch.sentinels.iter().filter(|sentinel| sees(**sentinel)) {
             if let Some(at) = self.index_of(*sentinel, locked) {
                 let (target, mut watched) = (&mut locked[at], watched.clone());
                 watched.is_failing_over = runner == Some(*sentinel);

@@ -36,11 +36,18 @@ impl NetworkState {
                     Outgoing::Crashed => {
                         if let Some(watch) = &mut self.watch {
                             watch.is_stale = true;
+                            watch.absent.insert(node);
                         }
                         self.on_crash(node, locked, now);
                         self.set_crashed(node, true, locked, now);
                     }
+                    // The sentinels look at their nodes in each turn.
+                    Outgoing::FellAsleep => {}
                     Outgoing::Restarted => {
+                        if let Some(watch) = &mut self.watch {
+                            watch.is_stale = true;
+                            watch.absent.remove(&node);
+                        }
                         let task = ClusterTask::Restarted { node };
                         self.tasks.push_back(Task::Cluster(task));
                     }

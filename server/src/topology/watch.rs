@@ -1,6 +1,7 @@
 //! Watches of the sentinels and their findings. Knows no node.
 
 use crate::engine::UnixMicros;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The view of the sentinels.
@@ -11,7 +12,9 @@ pub(super) struct Watch {
     pub(super) master: usize,
     pub(super) epoch: u64,
     pub(super) down_after: Duration,
-    /// Time since which the master is down.
+    /// Nodes that have crashed or were shut down: they have no connections.
+    pub(super) absent: BTreeSet<usize>,
+    /// Time since which the master is down and enough sentinels run to replace it.
     pub(super) down_since: Option<UnixMicros>,
     /// The nodes that were down when the sentinels were last updated.
     pub(super) reported_down: Vec<usize>,
@@ -53,6 +56,7 @@ impl Watch {
             data,
             epoch: 0,
             down_after,
+            absent: BTreeSet::new(),
             down_since: None,
             reported_down: Vec::new(),
             is_stale: true,
@@ -65,6 +69,12 @@ impl Watch {
     pub(super) fn reset(&mut self) {
         let (sentinels, data) = (self.sentinels.clone(), self.data.clone());
         *self = Self::new(sentinels, data, self.down_after);
+    }
+
+    /// The sentinels that run.
+    pub(super) fn present(&self) -> impl Iterator<Item = usize> {
+        let all = self.sentinels.iter().copied();
+        all.filter(|sentinel| !self.absent.contains(sentinel))
     }
 
     pub(super) fn is_sentinel(&self, node: usize) -> bool {

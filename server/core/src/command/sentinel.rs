@@ -55,18 +55,19 @@ fn replicas(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn sentinels(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let watched = known(ctx, args)?;
     let own = ctx.sentinel().map(|own| &own.id);
-    let others = watched.sentinels.iter().filter(|(_, id)| Some(id) != own);
+    let others = watched.sentinels.iter().filter(|it| Some(&it.id) != own);
     let down_after = watched.down_after.as_millis();
-    let others = others.map(|(address, id)| {
+    let others = others.map(|it| {
         let other = Seen {
-            address: address.clone(),
-            run_id: id.clone(),
-            is_down: false,
+            address: it.address.clone(),
+            run_id: it.id.clone(),
+            is_down: it.is_down,
+            is_disconnected: it.is_disconnected,
             offset: 0,
             priority: 0,
             is_announced: true,
         };
-        let mut fields = seen(id.clone(), "sentinel", &other, down_after);
+        let mut fields = seen(it.id.clone(), "sentinel", &other, down_after);
         fields.extend([
             ("last-hello-message", "0".to_owned()),
             ("voted-leader", "?".to_owned()),
@@ -120,18 +121,29 @@ fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn ckquorum(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let watched = known(ctx, args)?;
-    let usable = watched.sentinels.len();
-    if usable >= watched.quorum {
+    let usable = watched.usable();
+    let lacks_quorum = usable < watched.quorum;
+    let lacks_majority = usable <= watched.sentinels.len() / 2;
+    if !lacks_quorum && !lacks_majority {
         let text = format!(
             "OK {usable} usable Sentinels. Quorum and failover authorization can be reached"
         );
-        Ok(Reply::Status(text.into()))
-    } else {
-        let text = format!(
-            "NOQUORUM {usable} usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master"
-        );
-        Err(CommandError::Text(text.into()))
+        return Ok(Reply::Status(text.into()));
     }
+    let reasons = [
+        (
+            lacks_quorum,
+            "Not enough available Sentinels to reach the specified quorum for this master",
+        ),
+        (
+            lacks_majority,
+            "Not enough available Sentinels to reach the majority and authorize a failover",
+        ),
+    ];
+    let reasons = reasons.iter().filter(|(lacks, _)| *lacks);
+    let reasons: Vec<&str> = reasons.map(|(_, reason)| *reason).collect();
+    let text = format!("NOQUORUM {usable} usable Sentinels. {}", reasons.join(". "));
+    Err(CommandError::Text(text.into()))
 }
 
 fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -168,11 +180,12 @@ fn map(fields: Vec<(&str, String)>) -> Reply {
 
 /// The fields that masters, replicas and sentinels share, as `sentinel.c: addReplySentinelRedisInstance` has them.
 fn seen<'a>(name: String, kind: &'a str, seen: &Seen, down_after: u128) -> Vec<(&'a str, String)> {
-    let flags = match (seen.is_down, kind) {
-        (false, _) => kind.to_owned(),
-        (true, "master") => "s_down,o_down,master".to_owned(),
-        (true, _) => format!("s_down,{kind}"),
+    let down = if seen.is_down { "s_down," } else { "" };
+    let left = match seen.is_disconnected {
+        true => ",disconnected",
+        false => "",
     };
+    let flags = format!("{down}{kind}{left}");
     let zero = || "0".to_owned();
     vec![
         ("name", name),
@@ -205,6 +218,9 @@ fn reported(kind: &str) -> [(&str, String); 3] {
 fn describe_master(watched: &Watched, settings: &MasterSettings) -> Reply {
     let down_after = watched.down_after.as_millis();
     let mut fields = seen(watched.name.clone(), "master", &watched.master, down_after);
+    if watched.is_agreed_down() {
+        fields[FLAGS].1 = fields[FLAGS].1.replace("s_down,", "s_down,o_down,");
+    }
     if watched.is_failing_over {
         fields[FLAGS].1.push_str(",failover_in_progress");
         fields.insert(LINK_END, ("failover-state", "wait_promotion".to_owned()));
@@ -271,10 +287,10 @@ pub(super) fn describe(sentinel: &Sentinel, mut field: impl FnMut(&str, String))
         field(name, "0".to_owned());
     }
     if let Some(watched) = &sentinel.watched {
-        let status = if watched.master.is_down {
-            "odown"
-        } else {
-            "ok"
+        let status = match watched.master.is_down {
+            true if watched.is_agreed_down() => "odown",
+            true => "sdown",
+            false => "ok",
         };
         let text = format!(
             "name={},status={status},address={},slaves={},sentinels={}",

@@ -92,7 +92,7 @@ pub use peers::migration::{Consignment, Migration};
 pub use peers::replication::Address;
 pub(crate) use peers::replication::{AckGoal, Replication};
 pub(crate) use peers::sentinel::{MasterSettings, Sentinel, SimulatedFailures};
-pub use peers::sentinel::{Seen, Watched};
+pub use peers::sentinel::{Seen, SeenSentinel, Watched};
 pub use persistence::{AppendFsync, Storage};
 pub use profile::Profile;
 pub(crate) use profile::{Since, feature};

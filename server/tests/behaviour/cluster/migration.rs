@@ -90,6 +90,43 @@ async fn a_slot_moves_at_once_or_not_at_all() -> Test {
     Ok(())
 }
 
+/// A master that loses its last slot becomes a replica of the node that has it now, and so do its replicas.
+#[tokio::test]
+async fn a_shard_without_slots_joins_the_one_that_took_its_last_slot() -> Test {
+    for (is_allowed, by_source) in [(true, true), (true, false), (false, true)] {
+        let cluster = manual(2, 1).await?;
+        let (mut from, mut to) = (
+            Plain::to(&cluster["master-1"]).await?,
+            Plain::to(&cluster["master-2"]).await?,
+        );
+        let mut replica = Plain::to(&cluster["replica-1-1"]).await?;
+        if !is_allowed {
+            for node in [&mut from, &mut replica] {
+                node.ask("CONFIG SET cluster-allow-replica-migration no")
+                    .await;
+            }
+        }
+        let target = to.ask("CLUSTER MYID").await;
+        if by_source {
+            from.ask("CLUSTER DELSLOTSRANGE 0 4 6 8191").await;
+        }
+        let (by, slots) = match by_source {
+            true => (&mut from, 5..=5),
+            false => (&mut to, 0..=8_191),
+        };
+        for slot in slots {
+            let assign = format!("CLUSTER SETSLOT {slot} NODE {target}");
+            assert_eq!(by.ask(&assign).await, "OK");
+        }
+        let joined = format!("[slave 127.0.0.1 {} ", cluster["master-2"].addr().port());
+        assert_eq!(from.ask("ROLE").await.starts_with(&joined), is_allowed);
+        if is_allowed && !by_source {
+            assert!(replica.ask("ROLE").await.starts_with(&joined));
+        }
+    }
+    Ok(())
+}
+
 /// As `redis-cli --cluster reshard` does it, with commands only.
 #[tokio::test]
 async fn a_slot_moves_by_commands() -> Test {

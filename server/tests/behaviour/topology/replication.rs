@@ -419,6 +419,26 @@ async fn a_replica_sees_that_its_master_was_shut_down() -> Test {
     Ok(())
 }
 
+/// The connection ends with the process, so the master knows at once.
+#[tokio::test]
+async fn a_replica_that_has_ended_leaves_the_list_of_its_master() -> Test {
+    let group = manual(2).await?;
+    let mut master = group["master"].connection().await?;
+    text(&mut master, "CONFIG SET min-replicas-to-write 2").await?;
+    master.set("k", "v").await?;
+    group.crash("replica-1");
+    let info = text(&mut master, "INFO replication").await?;
+    assert_eq!(field(&info, "connected_slaves"), Some("1"), "{info}");
+    let error = master.set("k", "w").await.unwrap_err();
+    assert_eq!(error.code(), Some("NOREPLICAS"));
+    group.restart("replica-1");
+    let info = text(&mut master, "INFO replication").await?;
+    assert_eq!(field(&info, "connected_slaves"), Some("2"), "{info}");
+    master.set("k", "w").await?;
+    group["replica-1"].assert_get("k", "w");
+    Ok(())
+}
+
 /// DEBUG SLEEP: it executes nothing meanwhile, and what its master sends waits.
 #[tokio::test]
 async fn a_replica_that_slept_catches_up() -> Test {

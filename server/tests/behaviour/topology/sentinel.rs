@@ -503,6 +503,74 @@ async fn sentinels_without_a_majority_do_nothing() -> Test {
     Ok(())
 }
 
+/// As three sentinels of Redis 7.0.15 of which two are shut down.
+#[tokio::test]
+async fn sentinels_that_have_ended_do_not_vote() -> Test {
+    let group = manual().await?;
+    let mut sentinel = group["sentinel-1"].connection().await?;
+    let check = "SENTINEL ckquorum mymaster";
+    group.crash("sentinel-3");
+    let others = text(&mut sentinel, "SENTINEL sentinels mymaster").await?;
+    assert!(others.contains("s_down,sentinel,disconnected"), "{others}");
+    assert!(text(&mut sentinel, check).await?.contains("2 usable"));
+    group.crash("sentinel-2");
+    let lacking = text(&mut sentinel, check).await.unwrap_err();
+    assert_eq!(lacking.code(), Some("NOQUORUM"));
+    assert_eq!(
+        lacking.detail().unwrap_or_default(),
+        "1 usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master. \
+         Not enough available Sentinels to reach the majority and authorize a failover"
+    );
+    group.crash("replica-2");
+    let replicas = text(&mut sentinel, "SENTINEL replicas mymaster").await?;
+    assert!(replicas.contains("s_down,slave,disconnected"), "{replicas}");
+    group.crash("master");
+    group.clock().advance(Duration::from_secs(60));
+    let master = text(&mut sentinel, "SENTINEL master mymaster").await?;
+    assert!(
+        master.contains("\"s_down,master,disconnected\""),
+        "{master}"
+    );
+    let info = text(&mut sentinel, "INFO sentinel").await?;
+    assert!(info.contains("status=sdown"), "{info}");
+    let port = group["master"].addr().port();
+    assert_eq!(master_of(&group, "sentinel-1").await?, port);
+    group.restart("sentinel-2");
+    group.clock().advance(Duration::from_secs(31));
+    let port = group["replica-1"].addr().port();
+    assert_eq!(master_of(&group, "sentinel-1").await?, port);
+    Ok(())
+}
+
+/// On the clock of the machine nothing else makes the sentinels look.
+#[tokio::test]
+async fn sentinels_notice_that_a_master_sleeps() -> Test {
+    let group = Deployment::builder().sentinel(1, 3).await?;
+    for name in ["sentinel-1", "sentinel-2", "sentinel-3"] {
+        let mut sentinel = group[name].connection().await?;
+        text(
+            &mut sentinel,
+            "SENTINEL SET mymaster down-after-milliseconds 50",
+        )
+        .await?;
+    }
+    let port = group["replica-1"].addr().port();
+    let mut master = redis::Client::open(group["master"].url())?
+        .get_multiplexed_async_connection()
+        .await?;
+    let sleeps = async { text(&mut master, "DEBUG SLEEP 20").await };
+    let switched = async {
+        while master_of(&group, "sentinel-1").await? != port {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
+    tokio::select! {
+        _ = sleeps => panic!("the sentinels did not notice it"),
+        switched = switched => switched,
+    }
+}
+
 /// Only nodes that were separated get a new master. A split brain that a test caused remains.
 #[tokio::test]
 async fn a_split_elsewhere_ends_no_split_brain() -> Test {

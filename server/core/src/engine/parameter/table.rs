@@ -87,7 +87,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         |config| yes_or_no(config.cluster_allow_reads_when_down),
         |config, given| { config.cluster_allow_reads_when_down = given.is_yes(); Ok(()) },
     ),
-    switch("cluster-allow-replica-migration", "yes"),
+    switch("cluster-allow-replica-migration", "yes").honoured(),
     integer("cluster-announce-bus-port", "0", PORT.0, PORT.1).honoured(),
     parameter("cluster-announce-hostname", "", Kind::Special(announced_hostname)).honoured(),
     text("cluster-announce-ip", "").honoured(),

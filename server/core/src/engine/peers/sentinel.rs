@@ -14,12 +14,27 @@ pub struct Seen {
     pub run_id: String,
     /// True if this sentinel does not reach it.
     pub is_down: bool,
+    /// True if it has no connections, because it has crashed or was shut down.
+    pub is_disconnected: bool,
     /// Replication offset, bytes.
     pub offset: u64,
     /// `replica-priority`; 0 for a replica that is never promoted.
     pub priority: i64,
     /// `replica-announced`; SENTINEL REPLICAS omits other replicas.
     pub is_announced: bool,
+}
+
+/// A sentinel in the view of the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenSentinel {
+    /// Its address.
+    pub address: Address,
+    /// Its `run_id`, 40 hexadecimal digits.
+    pub id: String,
+    /// True if the others do not reach it.
+    pub is_down: bool,
+    /// True if it has no connections, because it has crashed or was shut down.
+    pub is_disconnected: bool,
 }
 
 /// A watched master with its replicas and sentinels.
@@ -31,8 +46,8 @@ pub struct Watched {
     pub master: Seen,
     /// Its replicas.
     pub replicas: Vec<Seen>,
-    /// The sentinels with their ids, including this one.
-    pub sentinels: Vec<(Address, String)>,
+    /// The sentinels, including this one.
+    pub sentinels: Vec<SeenSentinel>,
     /// Number of failovers (`config-epoch`).
     pub epoch: u64,
     /// Number of sentinels that must agree that the master is down.
@@ -41,6 +56,18 @@ pub struct Watched {
     pub down_after: Duration,
     /// This sentinel runs a failover that a client asked for.
     pub is_failing_over: bool,
+}
+
+impl Watched {
+    /// Number of sentinels that can vote.
+    pub(crate) fn usable(&self) -> usize {
+        self.sentinels.iter().filter(|it| !it.is_down).count()
+    }
+
+    /// True if enough sentinels see the master as down (`SRI_O_DOWN`).
+    pub(crate) fn is_agreed_down(&self) -> bool {
+        self.master.is_down && self.usable() >= self.quorum
+    }
 }
 
 /// The state of a sentinel.
