@@ -139,8 +139,10 @@ enum Cost {
     Punctuality,
     /// Clock rates differ, within what most locks tolerate.
     Drift,
-    /// A holder trusts its lease for longer than the servers keep it: its clock exceeds any bound.
+    /// A holder trusts its lease for longer than the servers keep it: its clock stood still.
     Belief,
+    /// The same, and it takes the grants of others for expired: the rate of its clock exceeds any bound.
+    Rate,
     /// A server drops a grant before the end of its lease.
     Memory,
     /// A server drops one key of a grant, and others may stay.
@@ -158,7 +160,8 @@ fn cost(nemesis: &str) -> Cost {
     match nemesis {
         "pause" | "crash" | "delay" | "cut" | "partition" => Cost::Punctuality,
         "drift" | "node-drift" => Cost::Drift,
-        "suspend" | "drift-beyond" => Cost::Belief,
+        "suspend" => Cost::Belief,
+        "drift-beyond" => Cost::Rate,
         "node-amnesia" | "node-clock-forward" | "node-fast" => Cost::Memory,
         "eviction" => Cost::Part,
         "failover" => Cost::Resurrection,
@@ -218,12 +221,15 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     let unfenced = property == Property::Accesses && !guarded;
     let believed = believes(property) || unfenced;
     // A process that does not know how long it was suspended cannot be signalled in time.
-    let unaware = property == Property::Renewal && cost == Cost::Belief;
+    let unaware = property == Property::Renewal && matches!(cost, Cost::Belief | Cost::Rate);
+    let is_by_clocks = property == Property::Ownership;
     match cost {
         Cost::Nothing => Claim::Holds,
         Cost::Punctuality => only_if(!unfenced),
-        // A drift beyond the promise is another nemesis: see [`nemeses_for`].
-        Cost::Drift => only_if(promises.drift_ppm > 0 || !believed),
+        // A drift beyond the promise is another nemesis: see [`nemeses_for`]. A lock that compares deadlines on its clients' clocks
+        // takes the grants of others for expired.
+        Cost::Drift => only_if(promises.drift_ppm > 0 || !(believed || is_by_clocks)),
+        Cost::Rate => only_if(!believed && !unaware && !is_by_clocks),
         Cost::Belief => only_if(!believed && !unaware),
         Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
         Cost::Part if needs_all_keys(property) => only_if(quorum != Claim::Outside),
@@ -333,9 +339,18 @@ mod tests {
         let drift = BTreeSet::from(["drift"]);
         let naive = Promises::mutex_on_one_node();
         assert_eq!(claim(naive, &drift, Property::Exclusion), Claim::Outside);
-        assert_eq!(claim(naive, &drift, Property::Ownership), Claim::Holds);
+        assert_eq!(claim(naive, &drift, Property::Ownership), Claim::Outside);
+        assert_eq!(claim(naive, &drift, Property::CleanUp), Claim::Holds);
         let careful = naive.with_deadline().with_drift_ppm(10_000);
         assert_eq!(claim(careful, &drift, Property::Exclusion), Claim::Holds);
+        assert_eq!(claim(careful, &drift, Property::Ownership), Claim::Holds);
+        let beyond = BTreeSet::from(["drift-beyond"]);
+        assert_eq!(claim(careful, &beyond, Property::Ownership), Claim::Outside);
+        let suspended = BTreeSet::from(["suspend"]);
+        assert_eq!(
+            claim(careful, &suspended, Property::Ownership),
+            Claim::Holds
+        );
         assert_eq!(
             claim(naive, &BTreeSet::from(["pause"]), Property::Exclusion),
             Claim::Holds

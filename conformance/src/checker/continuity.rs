@@ -1,11 +1,12 @@
 //! P21, continuity: after its deadline, or after its holder learned of the loss, a grant never comes back to life. No
 //! renewal of it succeeds, its guard names no new deadline, and no client accesses the resource under it. Nor does a
-//! renewal store its token again at the server after the token was gone.
+//! renewal store its token again at the server after the token was gone, or any request that was sent after the grant when the grant is
+//! over.
 //!
 //! If a grant never named a deadline, only the reported loss, or the server, can show its end.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Call, Cause, Holder, Moment, OpId, Reading, What};
+use crate::history::{Actor, Belief, Call, Cause, Holder, Moment, OpId, Reading, Scope, What};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -162,9 +163,6 @@ fn put_back(history: &Reading<'_>) -> Option<Witness> {
         return None;
     }
     let renewals = renewals(history);
-    if renewals.is_empty() {
-        return None;
-    }
     let (beliefs, operations, tokens) = (history.beliefs(), history.operations(), history.tokens());
     let owns = |belief: &Belief, token: &[u8]| {
         let mut theirs = tokens.surely_of_grant(belief, operations);
@@ -209,6 +207,32 @@ fn put_back(history: &Reading<'_>) -> Option<Witness> {
                         ),
                     });
                 }
+                let sent_after = |granted: Moment| {
+                    let theirs = history
+                        .requests_of(host)
+                        .filter(|it| it.executed == Some(at.at));
+                    let mut theirs = theirs.peekable();
+                    theirs.peek().is_some() && theirs.all(|it| granted.at < it.sent)
+                };
+                let over = beliefs.iter().find(|belief| {
+                    let named = tokens.named.get(&belief.grant);
+                    let is_its =
+                        named.is_some_and(|it| it.scope == Scope::Grant && it.bytes == new.token);
+                    is_its && belief.actor.host == host && belief.to < at && sent_after(belief.from)
+                });
+                if let Some(belief) = over {
+                    return Some(Witness {
+                        at,
+                        until: None,
+                        grants: vec![belief.grant],
+                        message: format!(
+                            "at {} a request of {} stored again the token of its grant, which was over at {}",
+                            seconds(at.at),
+                            belief.actor,
+                            seconds(belief.to.at),
+                        ),
+                    });
+                }
             }
         }
         before = stored;
@@ -244,7 +268,10 @@ fn renewals(history: &Reading<'_>) -> Vec<Renewal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::Access};
+    use crate::{
+        checker::hand_made::*,
+        history::{Access, Token},
+    };
 
     fn broken(entries: Vec<(u64, What)>) -> Option<String> {
         let finding = Continuity.check(&history(entries));
@@ -294,6 +321,38 @@ mod tests {
                  renewal of it succeeded"
             )
         );
+    }
+
+    /// A task renews the lease by a request that also stores what is gone. The lock reports the loss, and that request lands later.
+    #[test]
+    fn a_request_that_was_sent_after_the_grant_does_not_store_it_again() {
+        let broken = |sent, lost| {
+            let mut history = history(vec![
+                (0, tries(1, 0)),
+                (0, stores(0, "a", Some(10))),
+                (
+                    1,
+                    What::Ok {
+                        op: 1,
+                        deadline: None,
+                        fence: None,
+                        number: None,
+                        token: Some(Token::of_grant("a")),
+                    },
+                ),
+                (lost, What::Lost { grant: 1 }),
+                (11, empties(0, Cause::Server)),
+                (13, stores(0, "a", Some(23))),
+            ]);
+            history.entries.sort_by_key(|entry| entry.at);
+            history.terms.renews = true;
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(13), None);
+            Continuity.check(&history).witness().is_some()
+        };
+        assert!(broken(9, 12));
+        assert!(!broken(0, 12), "the request of the acquisition");
+        assert!(!broken(9, 14), "the holder relies on it");
     }
 
     #[test]

@@ -194,7 +194,8 @@ impl Excuse {
                  the lock is reentrant, or its token names the owner"
             }
             Self::ExtensionInFlight => {
-                "a request to extend a grant was sent before its release began, and lands after it"
+                "a request to extend a grant was sent before its release began, or follows without a pause from one that was, and \
+                 lands after it"
             }
             Self::OwnRequestHarmed => {
                 "a call ends early because one of its requests failed, or its process did not run"

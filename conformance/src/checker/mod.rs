@@ -369,7 +369,7 @@ impl Property {
                 "while a holder believes that it holds the lock, the server stores its token, unexpired"
             }
             Self::Continuity => {
-                "no grant becomes valid again after its deadline or its reported loss"
+                "no grant becomes valid again after its deadline or its reported loss, and no late request stores it again"
             }
             Self::Admission => {
                 "at most N clients are admitted; if N or more ask, admissions and unknown outcomes together \

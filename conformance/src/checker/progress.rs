@@ -7,7 +7,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Actor, Cause, Holder, Moment, OpId, Reading, Refusal, What},
+    history::{Actor, Call, Cause, Holder, Moment, OpId, Reading, Refusal, What},
     scenario::{Fault, Topology},
     simulation::FIRST_PROBE_OP,
 };
@@ -50,6 +50,9 @@ impl Checker for Progress {
         match refused.or(first) {
             None => Finding::Unknown("the history has no probe"),
             Some((_, What::Ok { .. })) => Finding::Valid,
+            Some((at, &What::Fail { op, .. })) if gave_up_early(history, op, at) => {
+                Finding::Unknown("the probe gave up early, of which P13 tells")
+            }
             Some((at, what)) => {
                 let told = if let What::Info { error, .. } = what {
                     format!(" ({error})")
@@ -69,6 +72,18 @@ impl Checker for Progress {
             }
         }
     }
+}
+
+/// Returns true if a call of a lock that waits by itself ended before its wait was over: it does not show that the lock was taken
+/// until then.
+fn gave_up_early(history: &Reading<'_>, op: OpId, at: Moment) -> bool {
+    let calls = history.calls();
+    let Some(&(asked, _, Call::Acquire { wait, .. })) = calls.get(&op) else {
+        return false;
+    };
+    let terms = &history.terms;
+    let spare = history.longest_poll().max(terms.round_trips(2)) + terms.timing_tolerance();
+    terms.waits && at.at.saturating_sub(asked.at).saturating_add(spare) < wait
 }
 
 #[expect(
@@ -230,6 +245,21 @@ mod tests {
             (1, granted(1, Some(9))),
             (2, What::Crash { host: 0 }),
         ]
+    }
+
+    /// The probe asks at 20 and waits for 15 s.
+    #[test]
+    fn a_probe_that_gives_up_early_shows_nothing() {
+        let found = |at: u64| {
+            let mut history = with_probe(died_holding(Some(10)), refused(PROBE_OP));
+            history.terms.waits = true;
+            if let Some(last) = history.entries.last_mut() {
+                last.at = s(at);
+            }
+            Progress.check(&history)
+        };
+        assert!(matches!(found(22), Finding::Unknown(_)));
+        assert!(found(35).witness().is_some());
     }
 
     #[test]

@@ -453,11 +453,36 @@ impl Facts<'_> {
         let theirs = self.0.requests_of(host);
         let theirs = theirs.filter(|it| it.executed == Some(at) && self.0.session(it).node == node);
         if let Some(first) = theirs.map(|it| it.sent).min() {
-            return end < first;
+            return end < first && !self.follows_from_before(end, host, node, first);
         }
         let terms = &self.0.terms;
         let sent = at.saturating_sub(terms.latency + terms.timing_tolerance());
         end < sent && (self.0.fault_intervals()).heard_everywhere(host, sent, at)
+    }
+
+    /// Returns true if a process sent a request to a server without a pause after the reply to one that it had sent before `end`, or
+    /// after a row of such requests: a script that is lost is asked for, loaded, and asked for again.
+    fn follows_from_before(&self, end: Duration, host: u8, node: u8, sent: Duration) -> bool {
+        let theirs = self.0.requests_of(host);
+        let theirs = theirs.filter(|it| self.0.session(it).node == node);
+        let mut spans: Vec<(Duration, Duration)> = theirs
+            .filter_map(|it| Some((it.sent, self.0.settled(it)?)))
+            .collect();
+        spans.sort_unstable();
+        let tolerance = self.0.terms.timing_tolerance();
+        let follows = |settled: Duration, next: Duration| {
+            settled <= next && next <= settled.saturating_add(tolerance)
+        };
+        // Replies after which the next request of the row was sent.
+        let mut replies: Vec<Duration> = Vec::new();
+        for (begun, settled) in spans {
+            let outstanding = begun < end && end <= settled;
+            let goes_on = end <= begun && replies.iter().any(|&reply| follows(reply, begun));
+            if outstanding || goes_on {
+                replies.push(settled);
+            }
+        }
+        replies.into_iter().any(|reply| follows(reply, sent))
     }
 
     /// Returns true if what a server stored at a moment has fewer levels of the token than before, and has not lost it.
@@ -684,6 +709,25 @@ mod tests {
         assert!(!extended(7, true));
         assert!(extended(9, true), "sent after both releases had begun");
         assert!(extended(7, false), "a token of the grant");
+    }
+
+    /// Seed 5 of a lock whose release waits for the extension that is under way: the server has lost the script of that.
+    #[test]
+    fn a_request_to_extend_may_follow_from_one_that_was_sent_before_the_release() {
+        let extended = |again: u64| {
+            let mut history = history(held_by_c1(vec![
+                (5, releases(2, 0, 1)),
+                (again, stores(0, "a", Some(again + 10))),
+                (again + 1, frees(0)),
+                (again + 1, done(2)),
+            ]));
+            history.dials(0, 0, 0, None);
+            history.asks(0, 4, Some(4), Some(6)); // NOSCRIPT
+            history.asks(0, again, Some(again), Some(again));
+            Renewal.check(&history).witness().is_some()
+        };
+        assert!(!extended(6));
+        assert!(extended(7), "after a pause");
     }
 
     fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {

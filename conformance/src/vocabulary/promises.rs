@@ -172,7 +172,8 @@ impl Promises {
 
     /// Promises no clean-up: the grant of a cancelled or failed call or of a dropped guard may stand until its lease ends.
     /// Without this a lock that leaves such a grant breaks P12, P14 or P15. With [`answering`](Self::answering) and
-    /// [`waiting`](Self::waiting) P14 still judges what becomes of a call whose reply is lost. A key that never ends still breaks P15 if nothing went wrong in the whole run, unless
+    /// [`waiting`](Self::waiting) P14 still judges what becomes of a call whose reply is lost. A key that never ends still
+    /// breaks P15 in a run without faults in which each grant is given back and no guard dropped, unless
     /// [`Subject::outlasts`](crate::Subject::outlasts) names it.
     #[must_use]
     pub const fn untidy(mut self) -> Self {

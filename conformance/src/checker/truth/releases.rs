@@ -44,7 +44,7 @@ impl Facts<'_> {
                     && !self.removed_what_was_left(belief, it)
                     && !self.ends_later(belief, it) =>
             {
-                Some("that it released the lock, but its request removed nothing")
+                Some("that it released the lock, but its request removed nothing that still stood")
             }
             Outcome::Ok if !inner && self.holds_anew(belief, it) => Some(
                 "that it released the lock, but its request keeps other clients out for longer than the minimum hold",

@@ -69,6 +69,7 @@ async fn both_ends_of_a_migration_send_to_each_other() -> Test {
     let mut replica = Plain::to(&cluster["replica-2-1"]).await?;
     replica.ask("READONLY").await;
     assert_eq!(replica.ask("GET b").await, "1");
+    assert!(replica.ask("CLIENT INFO").await.contains(" flags=r "));
     cluster["master-1"].assert_missing("b");
     cluster["replica-1-1"].assert_missing("b");
     Ok(())

@@ -162,6 +162,7 @@ impl State {
             ('B', tracker.is_some_and(|tracker| tracker.mode.broadcast)),
             ('d', clients.watches.is_dirty(conn)),
             ('U', session.addr.starts_with('/')),
+            ('r', session.reads_replica),
             ('e', session.is_spared),
             ('T', session.leaves_no_traces),
         ] {
