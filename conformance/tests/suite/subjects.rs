@@ -23,6 +23,8 @@ enum Shape {
     Counter,
     /// A sorted set of permits with their deadlines.
     SortedSet,
+    /// A sorted set of permits with the times of their acquisition.
+    Begun,
     /// A hash with the field `owner`.
     Owner,
     /// A set of holders.
@@ -89,7 +91,9 @@ impl Shape {
     fn key(self, key: &str) -> String {
         match self {
             Self::Prefixed => format!("lock:{key}"),
-            Self::Counter | Self::SortedSet | Self::Owner | Self::Set => key.to_owned(),
+            Self::Counter | Self::SortedSet | Self::Begun | Self::Owner | Self::Set => {
+                key.to_owned()
+            }
         }
     }
 
@@ -108,6 +112,14 @@ impl Shape {
                  if redis.call('ZCARD', KEYS[1]) + ARGV[3] > 2 then return 0 end
                  redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
                  if ARGV[3] == '2' then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1] .. '+') end
+                 redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
+            }
+            Self::Begun => {
+                "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)
+                 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. now - ARGV[2])
+                 if redis.call('ZCARD', KEYS[1]) + ARGV[3] > 2 then return 0 end
+                 redis.call('ZADD', KEYS[1], now, ARGV[1])
+                 if ARGV[3] == '2' then redis.call('ZADD', KEYS[1], now, ARGV[1] .. '+') end
                  redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
             }
             Self::Owner => {
@@ -143,6 +155,12 @@ impl Shape {
                  redis.call('ZREM', KEYS[1], ARGV[1] .. '+')
                  return redis.call('ZREM', KEYS[1], ARGV[1])"
             }
+            Self::Begun => {
+                "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)
+                 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. now - ARGV[3])
+                 redis.call('ZREM', KEYS[1], ARGV[1] .. '+')
+                 return redis.call('ZREM', KEYS[1], ARGV[1])"
+            }
             Self::Owner => {
                 "if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
             }
@@ -166,6 +184,7 @@ impl Subject for Unseen {
             Shape::Prefixed => "prefixed",
             Shape::Counter => "counter",
             Shape::SortedSet => "sorted set",
+            Shape::Begun => "times of acquisition",
             Shape::Owner => "owner",
             Shape::Set => "set",
         }
@@ -173,7 +192,7 @@ impl Subject for Unseen {
 
     fn promises(&self) -> Promises {
         let kind = match self.0 {
-            Shape::Counter | Shape::SortedSet => Kind::Semaphore(PERMITS),
+            Shape::Counter | Shape::SortedSet | Shape::Begun => Kind::Semaphore(PERMITS),
             Shape::Prefixed | Shape::Owner | Shape::Set => Kind::Mutex,
         };
         Promises::of(kind).with_deadline().untidy()
@@ -230,6 +249,7 @@ impl Subject for Unseen {
             .key(&lock.key)
             .arg(held.token)
             .arg(held.permits)
+            .arg(lock.lease_ms)
             .invoke_async(&mut lock.redis.clone())
             .await?;
         Ok(removed == 1)
@@ -257,6 +277,7 @@ impl Subject for Unseen {
             Shape::Prefixed => Observed::string(view, &at),
             Shape::Counter => Observed::counter(view, &at),
             Shape::SortedSet => Observed::sorted_set(view, &at),
+            Shape::Begun => Observed::sorted_set_since(view, &at),
             Shape::Owner => Observed::hash_field(view, &at, "owner", None),
             Shape::Set => Observed::set(view, &at),
         }
@@ -273,10 +294,11 @@ fn told(trial: &Trial) -> Vec<String> {
     examples.collect()
 }
 
-const SHAPES: [Shape; 5] = [
+const SHAPES: [Shape; 6] = [
     Shape::Prefixed,
     Shape::Counter,
     Shape::SortedSet,
+    Shape::Begun,
     Shape::Owner,
     Shape::Set,
 ];
