@@ -32,6 +32,8 @@ pub(super) struct Bus {
     /// Nodes that receive no changes.
     excluded: BTreeSet<usize>,
     crashed: BTreeSet<usize>,
+    /// For each master that was down when a replica took its slots over, that replica.
+    heirs: BTreeMap<usize, usize>,
     pub(super) noticed_after: Duration,
 }
 
@@ -83,6 +85,7 @@ impl Bus {
             start,
             excluded: BTreeSet::new(),
             crashed: BTreeSet::new(),
+            heirs: BTreeMap::new(),
             noticed_after: Duration::ZERO,
         }
     }
@@ -228,6 +231,29 @@ impl Bus {
         } else {
             self.crashed.remove(&node);
         }
+    }
+
+    pub(super) fn is_crashed(&self, node: usize) -> bool {
+        self.crashed.contains(&node)
+    }
+
+    /// A replica takes over from a master. One that is down learns of it when it is back, and stays a master without slots in the
+    /// maps of the others until then.
+    pub(super) fn replace(&mut self, old: usize, by: usize) {
+        if self.is_crashed(old) {
+            self.exclude(old);
+            self.heirs.insert(old, by);
+        }
+    }
+
+    /// The node that has the slots of a master that was down, or of its heirs that were down in turn.
+    pub(super) fn take_heir(&mut self, node: usize) -> Option<usize> {
+        let mut heir = self.heirs.remove(&node)?;
+        let mut seen = BTreeSet::from([node]);
+        while let Some(next) = self.heirs.get(&heir).filter(|_| seen.insert(heir)) {
+            heir = *next;
+        }
+        Some(heir).filter(|heir| *heir != node)
     }
 
     /// Regroups the sides. Returns the sides that were merged from several, and the replications

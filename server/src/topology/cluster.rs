@@ -57,9 +57,10 @@ impl NetworkState {
         locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
-        let Some(bus) = &self.bus else {
+        let Some(bus) = &mut self.bus else {
             return;
         };
+        bus.replace(old, node);
         let map = bus.map_of(node);
         let is_included = !bus.is_excluded(old);
         let others = map.replicas(old).filter(|other| *other != node);
@@ -108,7 +109,13 @@ impl NetworkState {
         };
         match task {
             ClusterTask::Claim { from, claim } => self.on_claim(from, claim, locked, now),
-            ClusterTask::Restarted { node } => self.set_crashed(node, false, locked, now),
+            ClusterTask::Restarted { node } => {
+                let master = bus.take_heir(node);
+                self.set_crashed(node, false, locked, now);
+                if master.is_some() {
+                    self.tasks.push_back(Task::Follow { node, master });
+                }
+            }
             ClusterTask::Exclude { node } => bus.exclude(node),
             ClusterTask::Move { slot, to } => {
                 if let Some(from) = bus.map_of(to).owner(slot) {

@@ -118,6 +118,9 @@ impl NetworkState {
             let others = links.map(|link| link.replica).filter(|node| *node != to);
             let followers = std::iter::once(master).chain(others);
             let followers = followers.filter(|node| self.connectivity.is_reachable(*node, to));
+            // A node of a cluster learns of it when it is back.
+            let is_away = |node: usize| self.bus.as_ref().is_some_and(|bus| bus.is_crashed(node));
+            let followers = followers.filter(|node| !is_away(*node));
             changed.extend(followers);
             let followers = changed[1..].iter();
             self.tasks

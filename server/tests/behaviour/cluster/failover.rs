@@ -1,6 +1,7 @@
 //! Masters that are down, and the replicas that replace them.
 
 use super::{Plain, Test, address, manual};
+use redis::AsyncTypedCommands;
 use redouble::{Lag, Loss};
 use std::time::Duration;
 
@@ -27,6 +28,45 @@ async fn a_replica_takes_the_slots_of_its_master_along() -> Test {
     }
     let epoch = new.ask("CLUSTER INFO").await;
     assert!(epoch.contains("cluster_my_epoch:10\r\n"), "{epoch}");
+    Ok(())
+}
+
+/// Nobody can tell a master that is down that a replica has its slots: it stays a master until it is back.
+#[tokio::test]
+async fn a_master_that_is_down_becomes_a_replica_when_it_is_back() -> Test {
+    for by_client in [true, false] {
+        let cluster = manual(3, 2).await?;
+        let mut other = Plain::to(&cluster["master-2"]).await?;
+        let old = cluster["master-1"].addr().port();
+        cluster.crash("master-1");
+        cluster.clock().advance(Duration::from_secs(60));
+        if by_client {
+            let mut replica = Plain::to(&cluster["replica-1-1"]).await?;
+            assert_eq!(replica.ask("CLUSTER FAILOVER TAKEOVER").await, "OK");
+        } else {
+            cluster.fail_over_to("replica-1-1");
+        }
+        let nodes = other.ask("CLUSTER NODES").await;
+        let line = |nodes: &str| {
+            let mut lines = nodes.lines().map(str::to_owned);
+            lines
+                .find(|line| line.contains(&format!(":{old}@")))
+                .unwrap()
+        };
+        assert!(line(&nodes).contains(" master,fail - "), "{nodes}");
+        let mut sibling = Plain::to(&cluster["replica-1-2"]).await?;
+        let new = cluster["replica-1-1"].addr().port();
+        assert!(sibling.ask("ROLE").await.contains(&format!(" {new} ")));
+        cluster["replica-1-1"]
+            .connection()
+            .await?
+            .set("b", "1")
+            .await?;
+        cluster.restart("master-1");
+        let nodes = other.ask("CLUSTER NODES").await;
+        assert!(line(&nodes).contains(" slave "), "{nodes}");
+        cluster["master-1"].assert_get("b", "1");
+    }
     Ok(())
 }
 
