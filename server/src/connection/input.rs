@@ -48,6 +48,8 @@ pub(crate) trait Backend {
     fn divert(&mut self, _: Request<'_>) -> Option<Flow> {
         None
     }
+    /// Takes notice of a request without arguments, which has no reply.
+    fn pass_empty(&mut self) {}
     /// Executes a request. Its reply meets the rules if the connection `is_ruled`.
     fn execute(&mut self, request: Request<'_>, is_ruled: bool) -> Flow;
     /// Executes a request whose reply is lost.
@@ -204,13 +206,20 @@ impl Input {
                     flow = apply(backend, request, instead, fate);
                 }
             } else {
-                let request = match self.decoder.next(&backend.limits()) {
-                    Ok(Some(request)) => request,
-                    Ok(None) => break,
+                let found = self.decoder.advance(&backend.limits());
+                if self.decoder.take_empty() {
+                    backend.pass_empty();
+                }
+                let request = match found {
+                    Ok(true) => self.decoder.current(),
+                    Ok(false) => None,
                     Err(error) => {
                         flow = backend.reject(&error);
                         break;
                     }
+                };
+                let Some(request) = request else {
+                    break;
                 };
                 if let Some(diverted) = backend.divert(request) {
                     flow = diverted;

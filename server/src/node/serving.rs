@@ -358,6 +358,10 @@ impl<A: NodeApi + ?Sized> Backend for NodeBackend<'_, A> {
         }
     }
 
+    fn pass_empty(&mut self) {
+        self.api.pass_empty(self.conn);
+    }
+
     #[inline]
     fn execute(&mut self, request: Request<'_>, is_ruled: bool) -> Flow {
         match self.run(request) {

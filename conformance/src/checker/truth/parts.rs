@@ -49,14 +49,15 @@ impl Facts<'_> {
 
     /// Returns true if the node stored some token in several places at once.
     fn has_several_places(&self, node: u8) -> bool {
-        self.0.iter().any(|(_, what)| match what {
-            What::Server {
+        self.0.iter().any(|(_, what)| {
+            let What::Server {
                 node: of, stored, ..
-            } if *of == node => {
-                let mut tokens = BTreeSet::new();
-                !stored.iter().all(|it| tokens.insert(&*it.token))
-            }
-            _ => false,
+            } = what
+            else {
+                return false;
+            };
+            let mut tokens = BTreeSet::new();
+            *of == node && !stored.iter().all(|it| tokens.insert(&*it.token))
         })
     }
 

@@ -125,6 +125,8 @@ pub struct Decoder {
     spans: Vec<Span>,
     /// The unquoted arguments of an inline request.
     inline: OwnedRequest,
+    /// A request without arguments came since [`Decoder::take_empty`].
+    has_empty: bool,
 }
 
 impl Default for Decoder {
@@ -137,6 +139,7 @@ impl Default for Decoder {
             state: DecodeState::Start,
             spans: Vec::new(),
             inline: OwnedRequest::default(),
+            has_empty: false,
         }
     }
 }
@@ -220,9 +223,16 @@ impl Decoder {
         })
     }
 
-    /// The last request that was found.
+    /// True if requests without arguments have come since the last call: an empty line, or `*0`. They are no requests of
+    /// [`Decoder::next`].
     #[inline]
-    fn current(&self) -> Option<Request<'_>> {
+    pub fn take_empty(&mut self) -> bool {
+        std::mem::take(&mut self.has_empty)
+    }
+
+    /// The request that [`Decoder::advance`] has found last.
+    #[inline]
+    pub fn current(&self) -> Option<Request<'_>> {
         if self.spans.is_empty() {
             return self.inline.as_request();
         }
@@ -232,8 +242,11 @@ impl Decoder {
         })
     }
 
-    /// Searches the next complete request. Returns false if more bytes are needed.
-    fn advance(&mut self, limits: &Limits) -> Result<bool, ProtocolError> {
+    /// Searches the next complete request, which is [`Decoder::current`] then. Returns false if more bytes are needed.
+    ///
+    /// # Errors
+    /// On malformed input. The decoder cannot be used after that.
+    pub fn advance(&mut self, limits: &Limits) -> Result<bool, ProtocolError> {
         loop {
             match self.state {
                 DecodeState::Done => self.finish(),
@@ -245,7 +258,7 @@ impl Decoder {
                     if first != b'*' {
                         match self.inline(limits)? {
                             None => return Ok(false),
-                            Some(false) => self.finish(),
+                            Some(false) => self.pass_empty(),
                             Some(true) => break,
                         }
                         continue;
@@ -271,7 +284,7 @@ impl Decoder {
                     }
                     match u32::try_from(count) {
                         Ok(missing) if missing > 0 => self.state = DecodeState::Header { missing },
-                        _ => self.finish(),
+                        _ => self.pass_empty(),
                     }
                 }
                 DecodeState::Header { missing } => {
@@ -320,6 +333,11 @@ impl Decoder {
         self.spans.clear();
         self.inline.clear();
         self.state = DecodeState::Start;
+    }
+
+    fn pass_empty(&mut self) {
+        self.has_empty = true;
+        self.finish();
     }
 
     /// Fails if the rest of the current request exceeds the buffer limit.
@@ -551,6 +569,20 @@ mod tests {
                 "{} in pieces of {step}",
                 input.escape_ascii()
             );
+        }
+    }
+
+    #[test]
+    fn a_request_without_arguments_is_told_once() {
+        for empty in ["\r\n", "   \r\n", "*0\r\n", "*-1\r\n"] {
+            let mut decoder = Decoder::default();
+            let limits = Limits::default();
+            decoder.feed(b"PING\r\n");
+            assert!(decoder.next(&limits).is_ok_and(|it| it.is_some()));
+            assert!(!decoder.take_empty());
+            decoder.feed(empty.as_bytes());
+            assert!(decoder.next(&limits).is_ok_and(|it| it.is_none()));
+            assert!(decoder.take_empty() && !decoder.take_empty(), "{empty:?}");
         }
     }
 

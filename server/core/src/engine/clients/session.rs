@@ -20,6 +20,17 @@ pub(crate) enum ReplyMode {
     Skip,
 }
 
+impl ReplyMode {
+    /// The mode after a request.
+    pub(crate) const fn next(self) -> Self {
+        match self {
+            Self::SkipNext => Self::Skip,
+            Self::Skip | Self::On => Self::On,
+            Self::Off => Self::Off,
+        }
+    }
+}
+
 /// Whether a connection may use slots that are being imported (ASKING).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Asking {

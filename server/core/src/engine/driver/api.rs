@@ -41,6 +41,9 @@ pub trait NodeApi {
     /// Answers a request with an error instead of running it, as a gate would: what MULTI queued is
     /// spoiled, EXEC ends it, and a client that wants no replies gets none.
     fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome;
+    /// Takes notice of a request without arguments: it counts as the next one for CLIENT REPLY SKIP, ASKING and CLIENT CACHING
+    /// (`networking.c: resetClient`).
+    fn pass_empty(&mut self, conn: ConnId);
     /// The next effect to carry out, in the order in which they came about. To be asked after every
     /// other call until there is none.
     fn poll_effect(&mut self) -> Option<Effect>;
@@ -90,6 +93,10 @@ impl NodeApi for Engine {
     fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
         let table = self.table;
         self.state_mut().refuse_one(table, conn, request, error)
+    }
+
+    fn pass_empty(&mut self, conn: ConnId) {
+        self.state_mut().pass_empty(conn);
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {

@@ -84,6 +84,10 @@ impl NodeApi for BusyNode<'_> {
         self.state.refuse_one(self.table, conn, request, error)
     }
 
+    fn pass_empty(&mut self, conn: ConnId) {
+        self.state.pass_empty(conn);
+    }
+
     fn poll_effect(&mut self) -> Option<Effect> {
         self.state.unit.outbox.poll_effect()
     }

@@ -54,16 +54,15 @@ impl State {
         let is_taken = !matches!(change, Change::Owner { owner: None, .. });
         let deletes_keys = shard == cluster.me && is_taken;
         cluster.learn(change);
-        let heir = match change {
-            Change::Owner { owner, .. } if !lost.is_empty() => *owner,
-            _ => None,
-        };
         // A shard without slots joins the one that took its last slot (`cluster.c: clusterUpdateSlotsConfigWith`).
-        let joins = heir.filter(|_| cluster.slots_of(shard).is_empty());
-        if let Some(heir) = joins
+        if let Change::Owner {
+            owner: Some(heir), ..
+        } = change
+            && !lost.is_empty()
+            && cluster.slots_of(shard).is_empty()
             && self.config.is_on("cluster-allow-replica-migration")
         {
-            let master = Some(cluster.members[heir].address.clone());
+            let master = Some(cluster.members[*heir].address.clone());
             self.unit.outbox.push(Effect::Follow { master });
         }
         if !lost.is_empty() {

@@ -6,7 +6,7 @@
 )]
 
 use super::State;
-use crate::engine::clients::session::ReplyMode;
+use crate::engine::clients::session::{Asking, ReplyMode};
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 #[cfg(feature = "script")]
@@ -38,16 +38,24 @@ impl State {
             return reply;
         };
         let is_silenced = matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip);
-        session.reply_mode = match session.reply_mode {
-            ReplyMode::SkipNext => ReplyMode::Skip,
-            ReplyMode::Skip | ReplyMode::On => ReplyMode::On,
-            ReplyMode::Off => ReplyMode::Off,
-        };
+        session.reply_mode = session.reply_mode.next();
         let is_push = |frame: &Reply| matches!(frame, Reply::Push(_));
         match reply {
             reply if !is_silenced || is_push(&reply) => reply,
             Reply::Several(frames) => Reply::Several(frames.into_iter().filter(is_push).collect()),
             _ => Reply::Several(Vec::new()),
+        }
+    }
+
+    /// A request without arguments has come.
+    pub(in crate::engine) fn pass_empty(&mut self, conn: ConnId) {
+        let Some(session) = self.clients.sessions.get_mut(conn) else {
+            return;
+        };
+        session.reply_mode = session.reply_mode.next();
+        if session.queue.is_none() {
+            session.asking = Asking::No;
+            self.clients.tracking.refused(conn);
         }
     }
 
