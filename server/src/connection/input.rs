@@ -210,15 +210,15 @@ impl Input {
                 if self.decoder.take_empty() {
                     backend.pass_empty();
                 }
-                let request = match found {
-                    Ok(true) => self.decoder.current(),
-                    Ok(false) => None,
+                match found {
+                    Ok(true) => {}
+                    Ok(false) => break,
                     Err(error) => {
                         flow = backend.reject(&error);
                         break;
                     }
-                };
-                let Some(request) = request else {
+                }
+                let Some(request) = self.decoder.current() else {
                     break;
                 };
                 if let Some(diverted) = backend.divert(request) {

@@ -227,7 +227,11 @@ impl Decoder {
     /// [`Decoder::next`].
     #[inline]
     pub fn take_empty(&mut self) -> bool {
-        std::mem::take(&mut self.has_empty)
+        let has_empty = self.has_empty;
+        if has_empty {
+            self.has_empty = false;
+        }
+        has_empty
     }
 
     /// The request that [`Decoder::advance`] has found last.
