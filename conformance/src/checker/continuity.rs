@@ -6,7 +6,9 @@
 //! If a grant never named a deadline, only the reported loss, or the server, can show its end.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Call, Cause, Holder, Moment, OpId, Reading, Scope, What};
+use crate::history::{
+    Actor, Belief, Call, Cause, Excuse, Holder, Moment, OpId, Reading, Scope, What,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -196,59 +198,63 @@ fn put_back(history: &Reading<'_>) -> Option<Witness> {
                     on_time && theirs && renewal.actor.host == host
                 });
                 if let Some(renewal) = by {
-                    return Some(Witness {
-                        at,
-                        until: None,
-                        grants: vec![renewal.grant],
-                        message: format!(
-                            "at {} a renewal by {} stored again what the server had no longer",
-                            seconds(at.at),
-                            renewal.actor,
-                        ),
-                    });
+                    let message = format!(
+                        "at {} a renewal by {} stored again what the server had no longer",
+                        seconds(at.at),
+                        renewal.actor,
+                    );
+                    return Some(witness(at, renewal.grant, message));
                 }
-                let sent_after = |granted: Moment| {
-                    let theirs = history
-                        .requests_of(host)
-                        .filter(|it| it.executed == Some(at.at));
-                    let mut theirs = theirs.peekable();
-                    theirs.peek().is_some() && theirs.all(|it| granted.at < it.sent)
-                };
-                // The process may ask for the lock with the same token again.
-                let asks_again = |grant| {
-                    operations.iter().any(|it| {
-                        let is_another = it.op != grant && it.actor.host == host;
-                        is_another && it.call.acquires() && it.asked < at && at < it.landed()
-                    })
-                };
-                let over = beliefs.iter().find(|belief| {
-                    let named = tokens.named.get(&belief.grant);
-                    let is_its =
-                        named.is_some_and(|it| it.scope == Scope::Grant && it.bytes == new.token);
-                    is_its
-                        && belief.actor.host == host
-                        && belief.to < at
-                        && sent_after(belief.from)
-                        && !asks_again(belief.grant)
-                });
-                if let Some(belief) = over {
-                    return Some(Witness {
-                        at,
-                        until: None,
-                        grants: vec![belief.grant],
-                        message: format!(
-                            "at {} a request of {} stored again the token of its grant, which was over at {}",
-                            seconds(at.at),
-                            belief.actor,
-                            seconds(belief.to.at),
-                        ),
-                    });
+                if let Some(belief) = over(history, &new.token, host, at) {
+                    let message = format!(
+                        "at {} a request of {} stored again the token of its grant, which was over at {}",
+                        seconds(at.at),
+                        belief.actor,
+                        seconds(belief.to.at),
+                    );
+                    return Some(witness(at, belief.grant, message));
                 }
             }
         }
         before = stored;
     }
     None
+}
+
+fn witness(at: Moment, grant: OpId, message: String) -> Witness {
+    Witness {
+        at,
+        until: None,
+        grants: vec![grant],
+        message,
+    }
+}
+
+/// Returns the grant of a client process that was over when the server executed a request of this process. The process sent this request
+/// after the grant, so it is not the one that acquired the lock.
+fn over<'a>(history: &'a Reading<'_>, token: &[u8], host: u8, at: Moment) -> Option<&'a Belief> {
+    let sent_after = |granted: Moment| {
+        let theirs = history.requests_of(host);
+        let mut theirs = theirs.filter(|it| it.executed == Some(at.at)).peekable();
+        theirs.peek().is_some() && theirs.all(|it| granted.at < it.sent)
+    };
+    // The process may ask for the lock again with the same token.
+    let asks_again = |grant| {
+        history.operations().iter().any(|it| {
+            let is_another = it.op != grant && it.actor.host == host;
+            is_another && it.call.acquires() && it.asked < at && at < it.landed()
+        })
+    };
+    let asks_again = |grant| history.accepts(Excuse::AsksAgain) && asks_again(grant);
+    history.beliefs().iter().find(|belief| {
+        let named = history.tokens().named.get(&belief.grant);
+        let is_its = named.is_some_and(|it| it.scope == Scope::Grant && it.bytes == token);
+        is_its
+            && belief.actor.host == host
+            && belief.to < at
+            && sent_after(belief.from)
+            && !asks_again(belief.grant)
+    })
 }
 
 struct Renewal {

@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 73] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::OwnTokenFound,
@@ -17,6 +17,7 @@ impl Excuse {
         Self::OwnersToken,
         Self::RestGivenUp,
         Self::MajorityStays,
+        Self::GivesUpEarly,
         Self::BrokenConnection,
         Self::WaitsInProcess,
         Self::ConnectionOfOneCall,
@@ -79,6 +80,7 @@ impl Excuse {
         Self::EndIsNear,
         Self::CalledBack,
         Self::FewForgot,
+        Self::AsksAgain,
     ];
 
     /// The property whose judge accepts it.
@@ -93,6 +95,8 @@ impl Excuse {
             | Self::OwnersToken
             | Self::RestGivenUp
             | Self::MajorityStays => Property::Ownership,
+            Self::GivesUpEarly => Property::Progress,
+            Self::AsksAgain => Property::Continuity,
             Self::BrokenConnection
             | Self::WaitsInProcess
             | Self::ConnectionOfOneCall
@@ -317,6 +321,12 @@ impl Excuse {
                 "a late request of the process takes a part of its own grant away, for instance the undoing of an earlier round under the \
                  same token, and a majority of the nodes goes on storing it"
             }
+            Self::GivesUpEarly => {
+                "the new client's call ends before its wait is over, which P13 judges: it does not show that the lock was taken until then"
+            }
+            Self::AsksAgain => {
+                "the process of the grant asks for the lock again meanwhile, perhaps with the same token"
+            }
             Self::EndsWithLease => {
                 "nearly all of the token's lease is over: the client's own deadline has passed, and it leaves the rest to the server"
             }
@@ -452,6 +462,8 @@ impl Excuse {
             Self::EndsWithLease => "a fifteenth of the lease is left",
             Self::RestGivenUp => "two of three servers still store the grant",
             Self::MajorityStays => "two of three servers have lost it then",
+            Self::GivesUpEarly => "the call waits to its end",
+            Self::AsksAgain => "another process asks",
             Self::ClosedConnection => "the server had executed the request before",
             Self::DeadlinePassed => "the token stays for half a lease",
             Self::PlaceInQueue => "the place stays when the other client has asked",

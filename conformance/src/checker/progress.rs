@@ -7,7 +7,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Actor, Call, Cause, Holder, Moment, OpId, Reading, Refusal, What},
+    history::{Actor, Call, Cause, Excuse, Holder, Moment, OpId, Reading, Refusal, What},
     scenario::{Fault, Topology},
     simulation::FIRST_PROBE_OP,
 };
@@ -77,6 +77,9 @@ impl Checker for Progress {
 /// Returns true if a call of a lock that waits by itself ended before its wait was over: it does not show that the lock was taken
 /// until then.
 fn gave_up_early(history: &Reading<'_>, op: OpId, at: Moment) -> bool {
+    if !history.accepts(Excuse::GivesUpEarly) {
+        return false;
+    }
     let calls = history.calls();
     let Some(&(asked, _, Call::Acquire { wait, .. })) = calls.get(&op) else {
         return false;

@@ -17,6 +17,8 @@ pub enum Excuse {
     RestGivenUp,
     /// A majority of several nodes goes on storing the grant from which a request of its own process takes a part.
     MajorityStays,
+    /// The call that looks for a free lock ended before its wait was over.
+    GivesUpEarly,
     /// A call found a connection broken.
     BrokenConnection,
     /// A task waits for another one of its process.
@@ -145,4 +147,6 @@ pub enum Excuse {
     CalledBack,
     /// Few enough nodes forgot a grant.
     FewForgot,
+    /// The process asked for the lock again when a token was stored again.
+    AsksAgain,
 }

@@ -376,8 +376,8 @@ mod tests {
         assert!(stands(0), "five nodes stored it");
     }
 
-    /// Seed 17 of a lock with one token for all rounds of a call: it undid its first round, of which a node is out of reach in the
-    /// second one.
+    /// Seed 17 of a lock with one token for all rounds of a call. The call undid its first round. In the second round another node
+    /// granted the lock in place of the one of the first round.
     #[test]
     fn a_round_that_the_call_has_undone_leaves_no_votes() {
         let stands = |undone: bool| {

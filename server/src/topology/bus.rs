@@ -237,8 +237,8 @@ impl Bus {
         self.crashed.contains(&node)
     }
 
-    /// A replica takes over from a master. One that is down learns of it when it is back, and stays a master without slots in the
-    /// maps of the others until then.
+    /// Notes that the replica `by` has taken over from the master `old`. If `old` is down, it becomes a replica only when it runs
+    /// again; until then the other nodes show it as a master without slots.
     pub(super) fn replace(&mut self, old: usize, by: usize) {
         if self.is_crashed(old) {
             self.exclude(old);
@@ -246,7 +246,8 @@ impl Bus {
         }
     }
 
-    /// The node that has the slots of a master that was down, or of its heirs that were down in turn.
+    /// Returns the node that took over the slots of a master while that was down. If that node was replaced in the same way, returns the
+    /// last node of the chain.
     pub(super) fn take_heir(&mut self, node: usize) -> Option<usize> {
         let mut heir = self.heirs.remove(&node)?;
         let mut seen = BTreeSet::from([node]);

@@ -41,7 +41,7 @@ impl NetworkState {
                         self.on_crash(node, locked, now);
                         self.set_crashed(node, true, locked, now);
                     }
-                    // The sentinels look at their nodes in each turn.
+                    // It only starts this turn, in which the sentinels check their nodes.
                     Outgoing::FellAsleep => {}
                     Outgoing::Restarted => {
                         if let Some(watch) = &mut self.watch {

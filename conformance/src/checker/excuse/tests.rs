@@ -8,6 +8,7 @@ use crate::{
         Scope, Token, What,
     },
     scenario::{Direction, Fault, Lost, Topology},
+    simulation::FIRST_PROBE_OP,
     verdict::Claim,
 };
 use std::time::Duration;
@@ -164,6 +165,8 @@ fn histories(excuse: Excuse) -> (History, History) {
         ),
         Excuse::EndsWithLease => (left_until(55), left_until(60)),
         Excuse::RestGivenUp => (gives_the_rest_up(2), gives_the_rest_up(1)),
+        Excuse::GivesUpEarly => (probe_refused_at(22), probe_refused_at(35)),
+        Excuse::AsksAgain => (stored_again_when_asked_by(0), stored_again_when_asked_by(1)),
         Excuse::MajorityStays => (undone_late_on(1), undone_late_on(2)),
         Excuse::ClosedConnection => (lands_when_closed(3), lands_when_closed(5)),
         Excuse::DeadlinePassed => (lost_after_its_deadline(10), lost_after_its_deadline(13)),
@@ -1030,6 +1033,56 @@ fn gives_the_rest_up(lost: u8) -> History {
     history
 }
 
+/// The holder dies. At 20 a new client asks for the lock and waits for 15 s; the lock refuses it at `at`.
+fn probe_refused_at(at: u64) -> History {
+    let call = Call::Acquire {
+        mode: Mode::Exclusive,
+        wait: s(15),
+    };
+    let actor = Actor::on(u8::MAX);
+    let asks = What::Invoke {
+        op: FIRST_PROBE_OP,
+        actor,
+        call,
+    };
+    let mut history = history(vec![
+        (0, tries(1, 0)),
+        (0, stores(0, "a", Some(10))),
+        (1, granted(1, Some(9))),
+        (2, What::Crash { host: 0 }),
+        (20, asks),
+        (at, refused(FIRST_PROBE_OP)),
+    ]);
+    history.terms.waits = true;
+    history
+}
+
+/// The lock reports the loss of a grant at 12, and a client process asks for the lock. At 13 the server executes a request that the
+/// holder's process sent before the loss; it stores the token again.
+fn stored_again_when_asked_by(host: u8) -> History {
+    let granted = What::Ok {
+        op: 1,
+        deadline: None,
+        fence: None,
+        number: None,
+        token: Some(Token::of_grant("a")),
+    };
+    let mut history = history(vec![
+        (0, tries(1, 0)),
+        (0, stores(0, "a", Some(10))),
+        (1, granted),
+        (11, empties(0, Cause::Server)),
+        (12, What::Lost { grant: 1 }),
+        (12, tries(2, host)),
+        (13, stores(0, "a", Some(23))),
+        (15, refused(2)),
+    ]);
+    history.terms.renews = true;
+    history.dials(0, 0, 0, None);
+    history.asks(0, 9, Some(13), None);
+    history
+}
+
 /// After the grant, late requests of its process remove its token from so many of three nodes.
 fn undone_late_on(nodes: u8) -> History {
     let mut entries = vec![(0, tries(1, 0))];
@@ -1041,8 +1094,9 @@ fn undone_late_on(nodes: u8) -> History {
     history
 }
 
-/// Two tasks of c1 have grants with the token of their process, the first one of them until 3. Both give it back from 4 to 6, and a
-/// request of theirs removes it. The first one is told that the lock was lost, and the second one too, unless it `released` it.
+/// Two tasks of c1 have grants with the same token, that of their process. The first task's grant ends at 3. At 4 both tasks call
+/// release, and at 5 a request of c1 removes the token. The first call answers that the lock was lost. The second call answers that it
+/// released the lock if `released`, and else that the lock was lost.
 fn given_back_by_both(released: bool) -> History {
     let task = |task| Actor { host: 0, task };
     let gives_back = |op, actor, grant| What::Invoke {

@@ -37,8 +37,8 @@ impl Facts<'_> {
                 }))
     }
 
-    /// Returns true if the grant's token expired in one place, or was gone by a fault, before the client was told of the grant. The
-    /// server may never have stored it in all places at once, so other grants tell that the lock has several.
+    /// Returns true if the grant's token expired in one place, or a fault removed it there, before the client received the grant. The
+    /// server may never have stored this token in all places at once; the tokens of other grants show that the lock has several places.
     fn lost_a_part_before(&self, belief: &Belief) -> bool {
         self.of_grant(belief).into_iter().any(|span| {
             let (gone, by) = span.gone;

@@ -31,7 +31,7 @@ async fn a_replica_takes_the_slots_of_its_master_along() -> Test {
     Ok(())
 }
 
-/// Nobody can tell a master that is down that a replica has its slots: it stays a master until it is back.
+/// A master that is down does not learn that a replica has taken its slots. CLUSTER NODES shows it as a master until it runs again.
 #[tokio::test]
 async fn a_master_that_is_down_becomes_a_replica_when_it_is_back() -> Test {
     for by_client in [true, false] {
