@@ -176,7 +176,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "no-copy",
-        reason: "no server copies data from a Redis outside of its deployment: REPLICAOF makes it a replica whose link to that server is down; a real Redis can be the replica of a server",
+        reason: "no server copies data from a Redis outside of its deployment: REPLICAOF makes it a replica whose link to that server is down; a real Redis can be the replica of a master, and a replica of a deployment sends its data alone (`REPLCONF rdb-only`), without the stream of commands",
         is_seen_in_a_transcript: false,
     },
     Known {

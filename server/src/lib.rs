@@ -152,7 +152,9 @@ pub use fault_guard::FaultGuard;
 #[cfg(feature = "net")]
 pub use history::{Entry, HISTORY_BYTES_MAX, HISTORY_MAX, History};
 #[cfg(feature = "net")]
-pub use inspect::{Data, Database, Diagnosis, LazyExpiry, PauseGuard, Snapshot, Stored, Within};
+pub use inspect::{
+    Data, Database, Diagnosis, LazyExpiry, PauseGuard, PendingEntry, Snapshot, Stored, Within,
+};
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
 #[cfg(feature = "redis")]

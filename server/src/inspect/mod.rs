@@ -14,7 +14,7 @@ mod within;
 
 pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
 pub use node_fault::{LazyExpiry, PauseGuard};
-pub use redouble_core::engine::{Data, Stored};
+pub use redouble_core::engine::{Data, PendingEntry, Stored};
 pub use snapshot::Snapshot;
 pub use within::Within;
 
@@ -64,6 +64,16 @@ impl<'a> Database<'a> {
     pub fn field_deadlines(&self, key: impl AsRef<[u8]>) -> BTreeMap<Bytes, UnixMillis> {
         let deadlines = self.read(|db, now| Some(db.field_deadlines(key.as_ref(), now)));
         deadlines.unwrap_or_default()
+    }
+
+    /// The pending entries of a consumer group of the stream at `key`, by id. Empty if the stream or the group is missing.
+    pub fn pending_entries(
+        &self,
+        key: impl AsRef<[u8]>,
+        group: impl AsRef<[u8]>,
+    ) -> Vec<PendingEntry> {
+        let look = |db: &Db, now| Some(db.pending_entries(key.as_ref(), group.as_ref(), now));
+        self.read(look).unwrap_or_default()
     }
 
     /// The string at `key`; `None` when it is missing, expired or no string.
@@ -248,7 +258,8 @@ impl Server {
         node.engine.subscribers(channel.as_ref())
     }
 
-    /// Number of channels and patterns with subscribers. A test can expect 0 at its end.
+    /// Number of subscriptions to channels and patterns: two connections with the same channel have two. A test can expect 0 at
+    /// its end.
     pub fn subscriptions(&self) -> usize {
         let node = self.handle.shared.node();
         node.engine.subscriptions()

@@ -52,9 +52,14 @@ impl Text {
         names.iter().for_each(|name| self.field(name, 0));
     }
 
-    /// Writes a size, in bytes and in a readable form (`util.c: bytesToHuman`).
+    /// Writes a size, in bytes and in a readable form.
     fn bytes(&mut self, name: &str, bytes: usize) {
         self.field(name, bytes);
+        self.human(name, bytes);
+    }
+
+    /// Writes a size in a readable form (`util.c: bytesToHuman`).
+    fn human(&mut self, name: &str, bytes: usize) {
         let units = ["B", "K", "M", "G", "T"];
         let (mut value, mut unit) = (bytes as f64, 0);
         while value >= 1024.0 && unit + 1 < units.len() {
@@ -116,9 +121,10 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", 0);
-    let is_clustered = ctx.cluster().is_some();
-    let mode = if is_clustered {
+    let mode = if ctx.cluster().is_some() {
         "cluster"
+    } else if ctx.sentinel().is_some() {
+        "sentinel"
     } else {
         "standalone"
     };
@@ -189,6 +195,11 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
         "used_memory_dataset_perc",
         format_args!("{dataset_percent:.2}%"),
     );
+    // A fresh server of 7.0.15 reports these sizes for scripts and functions.
+    text.field("used_memory_lua", 32_768);
+    text.field("used_memory_vm_eval", 32_768);
+    text.human("used_memory_lua", 32_768);
+    text.field("used_memory_scripts_eval", 0);
     #[cfg(feature = "script")]
     text.field("number_of_cached_scripts", ctx.scripts().len());
     #[cfg(not(feature = "script"))]
@@ -200,10 +211,6 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     }
     #[cfg(not(feature = "script"))]
     text.zeros(&["number_of_functions", "number_of_libraries"]);
-    // A fresh server of 7.0.15 reports these sizes for scripts and functions.
-    text.bytes("used_memory_lua", 32_768);
-    text.field("used_memory_vm_eval", 32_768);
-    text.field("used_memory_scripts_eval", 0);
     text.field("used_memory_vm_functions", 33_792);
     text.bytes("used_memory_vm_total", 66_560);
     text.field("used_memory_functions", 200);
@@ -358,7 +365,10 @@ fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("master_replid2", id);
     text.field("master_repl_offset", replication.offset);
     text.field("second_repl_offset", offset.unwrap_or(-1));
-    let backlog = ctx.backlog_bytes();
+    // Nodes of a deployment are synchronized without a backlog; their clients see one that reaches back to the start.
+    let has_replicas = replication.is_replica() || replication.all_replicas().next().is_some();
+    let whole = || has_replicas.then(|| usize::try_from(replication.offset).unwrap_or(usize::MAX));
+    let backlog = ctx.backlog_bytes().or_else(whole);
     text.field("repl_backlog_active", u8::from(backlog.is_some()));
     for (_, value) in ctx.config().matching(&[b"repl-backlog-size"]) {
         text.field("repl_backlog_size", String::from_utf8_lossy(&value));

@@ -2,8 +2,8 @@
 //!
 //! *Policy* (`replication.c: syncCommand`). A replica gets all data as an RDB file, then the stream of
 //! commands. It gets only the part that it has missed if it names the history of this master and the backlog
-//! reaches back so far. The file is sent at once, with its length in front, also to a replica that could
-//! receive one without a length.
+//! reaches back so far. The file is sent at once: between two marks with `repl-diskless-sync` if the replica can receive it so, else
+//! with its length in front.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
@@ -33,19 +33,40 @@ fn check(ctx: &Ctx<'_>) -> Result<(), CommandError> {
                 "NOMASTERLINK Can't SYNC while not connected with my master",
             ));
         }
-        return Err(CommandError::NotImplemented {
-            what: "a stream of commands from a node that is a replica itself".to_owned(),
-        });
+        let side = ctx.session.replica_side.as_deref();
+        if !side.is_some_and(|side| side.wants_data_only) {
+            return Err(CommandError::NotImplemented {
+                what: "a stream of commands from a node that is a replica itself".to_owned(),
+            });
+        }
+    }
+    let side = ctx.session.replica_side.as_deref();
+    if side.is_some_and(|side| side.filter.is_some() && !side.has_eof) {
+        return Err(error("ERR Filtered replica requires EOF capability"));
     }
     Ok(())
+}
+
+/// Length of the mark around a file without a length, in hexadecimal digits.
+const MARK_DIGITS: usize = 40;
+
+/// The file as it is sent.
+fn framed(ctx: &mut Ctx<'_>, file: Vec<u8>) -> Vec<u8> {
+    let side = ctx.session.replica_side.as_deref();
+    if side.is_some_and(|side| side.has_eof) && ctx.config().is_on("repl-diskless-sync") {
+        let mark = ctx.draw_password(MARK_DIGITS);
+        return [b"$EOF:", mark.as_bytes(), b"\r\n", &file, mark.as_bytes()].concat();
+    }
+    [format!("${}\r\n", file.len()).as_bytes(), &file].concat()
 }
 
 /// All data, and the stream from here on. `line` comes before the file.
 fn full(ctx: &mut Ctx<'_>, acknowledges: bool) -> CommandResult {
     let (line, file) = ctx.full_sync(acknowledges);
-    let mut bytes = format!("${}\r\n", file.len()).into_bytes();
-    bytes.extend(file);
-    let file = Reply::Raw(Arc::from(bytes));
+    let file = Reply::Raw(Arc::from(framed(ctx, file)));
+    if !ctx.session.reads_stream() {
+        ctx.close(); // it asked for the data only
+    }
     Ok(match acknowledges {
         true => Reply::Several(vec![Reply::Status(line.into_bytes()), file]),
         false => file,
@@ -117,7 +138,7 @@ fn replconf(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
                 side(ctx).host = Some(host).filter(|host| !host.is_empty());
             }
             b"capa" => {
-                // Other capabilities have no effect here.
+                side(ctx).has_eof |= value.eq_ignore_ascii_case(b"eof");
                 side(ctx).has_psync2 |= value.eq_ignore_ascii_case(b"psync2");
             }
             b"ack" => {

@@ -36,6 +36,19 @@ pub struct Stored {
     pub deadline: Option<UnixMillis>,
 }
 
+/// An entry of a stream that a consumer group has delivered to a consumer, who has not acknowledged it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingEntry {
+    /// The id of the entry. The stream may have lost the entry itself.
+    pub id: String,
+    /// The name of the consumer.
+    pub consumer: Bytes,
+    /// When the entry was delivered last, on the server's clock.
+    pub delivered_at: UnixMillis,
+    /// Number of deliveries.
+    pub deliveries: u64,
+}
+
 impl Data {
     fn of(value: &Value) -> Self {
         let owned = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
@@ -131,6 +144,27 @@ impl Db {
             Some((Bytes::copy_from_slice(&field), deadline))
         });
         fields.collect()
+    }
+
+    /// The pending entries of a consumer group, by id. Empty if there is no such stream at this instant, or no such group.
+    pub fn pending_entries(&self, key: &[u8], group: &[u8], now: UnixMillis) -> Vec<PendingEntry> {
+        let found = self.find_live(key, now).filter(|&(_, is_live)| is_live);
+        let Some(Value::Stream(stream)) = found.map(|(slot, _)| self.value(slot)) else {
+            return Vec::new();
+        };
+        let Some(group) = stream.group(group) else {
+            return Vec::new();
+        };
+        let entries = group.pending().iter().filter_map(|(id, entry)| {
+            let consumer = group.consumer(entry.consumer)?;
+            Some(PendingEntry {
+                id: id.to_string(),
+                consumer: Bytes::copy_from_slice(&consumer.name),
+                delivered_at: entry.delivered_at,
+                deliveries: entry.deliveries,
+            })
+        });
+        entries.collect()
     }
 
     /// The keys; with `now`, those that are live at that instant.

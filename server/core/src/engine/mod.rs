@@ -58,7 +58,7 @@ pub(crate) use clients::session::{Asking, RdbFilter, ReplicaSide, ReplyMode, Ses
 pub(crate) use clients::tracking::{Choice as TrackingChoice, Mode as TrackingMode};
 pub use config::Config;
 pub use conn_id::ConnId;
-pub use contents::{Data, Stored};
+pub use contents::{Data, PendingEntry, Stored};
 pub(crate) use context::{Arg, Continuation, Ctx, TouchOrder, Ttl};
 #[cfg(feature = "script")]
 pub(crate) use context::{RestorePolicy, ScriptCall};

@@ -105,3 +105,72 @@ fn a_reload_is_no_part_of_it_whatever_is_loaded() -> Test {
     assert!(has("FUNCTION LOAD") && !has("DEBUG"), "{stream:?}");
     Ok(())
 }
+
+/// Sends requests, and returns what the server replies until it ends the connection or is silent for a while, and whether it ended it.
+fn replies(server: &Server, requests: &[&str]) -> std::io::Result<(Vec<u8>, bool)> {
+    let mut stream = TcpStream::connect(server.addr())?;
+    stream.set_read_timeout(Some(std::time::Duration::from_millis(200)))?;
+    for request in requests {
+        stream.write_all(format!("{request}\r\n").as_bytes())?;
+    }
+    let mut bytes = Vec::new();
+    let ended = stream.read_to_end(&mut bytes).is_ok();
+    Ok((bytes, ended))
+}
+
+#[test]
+fn a_replica_that_wants_the_data_only_gets_its_end() -> Test {
+    let server = Server::builder().start_blocking()?;
+    let (bytes, ended) = replies(&server, &["REPLCONF rdb-only 1", "PSYNC ? -1"])?;
+    assert!(ended && bytes.starts_with(b"+OK\r\n+FULLRESYNC"), "{ended}");
+    let (_, ended) = replies(&server, &["PSYNC ? -1"])?;
+    assert!(!ended, "it reads the stream");
+    Ok(())
+}
+
+#[test]
+fn a_file_without_a_length_is_between_two_marks() -> Test {
+    let server = Server::builder().start_blocking()?;
+    let file = |server: &Server| -> std::io::Result<Vec<u8>> {
+        let requests = ["REPLCONF rdb-only 1 capa eof", "SYNC"];
+        let (bytes, _) = replies(server, &requests)?;
+        Ok(bytes.strip_prefix(b"+OK\r\n").unwrap_or_default().to_vec())
+    };
+    let bytes = file(&server)?;
+    assert!(bytes.starts_with(b"$EOF:") && bytes[45..].starts_with(b"\r\nREDIS"));
+    assert!(bytes.ends_with(&bytes[5..45]), "the mark again");
+    let mut redis = TcpStream::connect(server.addr())?;
+    redis.write_all(b"CONFIG SET repl-diskless-sync no\r\n")?;
+    redis.read_exact(&mut [0; 5])?;
+    assert!(file(&server)?.starts_with(b"$1"), "a length");
+    Ok(())
+}
+
+#[test]
+fn a_part_of_the_data_needs_a_replica_that_knows_the_marks() -> Test {
+    let server = Server::builder().start_blocking()?;
+    let some = "REPLCONF rdb-only 1 rdb-filter-only functions";
+    let (bytes, _) = replies(&server, &[some, "PSYNC ? -1"])?;
+    let expected = b"+OK\r\n-ERR Filtered replica requires EOF capability\r\n";
+    assert_eq!(bytes, expected);
+    Ok(())
+}
+
+/// It would read a reply as a part of the stream.
+#[test]
+fn a_replica_that_asks_for_something_is_disconnected_without_a_reply() -> Test {
+    let server = Server::builder().start_blocking()?;
+    for request in ["GET k", "PING", "MULTI", "SUBSCRIBE c", "NOSUCH", "QUIT"] {
+        let (bytes, ended) = replies(&server, &["PSYNC ? -1", "REPLCONF ACK 0", request])?;
+        assert!(ended, "{request}");
+        let after = bytes.windows(5).position(|it| it == b"REDIS");
+        let after = after.map(|at| String::from_utf8_lossy(&bytes[at..]).into_owned());
+        let spoken = ["+PONG", "-ERR", "+OK", "subscribe"];
+        let after = after.unwrap_or_default();
+        assert!(
+            !spoken.iter().any(|it| after.contains(it)),
+            "{request}: {after}"
+        );
+    }
+    Ok(())
+}

@@ -228,6 +228,11 @@ fn a_crash_ends_a_client_that_does_not_read<S: Read + Write>(
     ask(&mut client, set.as_bytes())?;
     ask(&mut client, "GET large\r\n".repeat(25).as_bytes())?;
     wait_until("subscribed", || server.subscribers("c") == 1);
+    let mut other = dial()?;
+    ask(&mut other, b"HELLO 3\r\nSUBSCRIBE c d\r\nPSUBSCRIBE c*\r\n")?;
+    wait_until("each subscription counts", || server.subscriptions() == 4);
+    drop(other);
+    wait_until("its end ends its own", || server.subscriptions() == 1);
     wait_until("served", || server.get("large").is_some());
     server.crash(redouble::Loss::Everything);
     assert_eq!((server.subscribers("c"), server.connections()), (0, 0));

@@ -206,6 +206,12 @@ impl PubSub {
         messages
     }
 
+    /// Returns the number of subscriptions: two connections with the same channel have two.
+    pub(crate) fn len(&self) -> usize {
+        let counts = self.by_conn.keys().map(|conn| self.counts(*conn));
+        counts.map(|it| it.channels + it.patterns + it.shards).sum()
+    }
+
     /// The channels with subscribers, sorted; patterns do not count.
     pub(crate) fn channels(&self, space: Space, pattern: Option<&[u8]>) -> Vec<Blob> {
         let listeners = match space {

@@ -49,6 +49,8 @@ pub(crate) struct ReplicaSide {
     pub(crate) port: u16,
     /// The host that it gave, if not the one it came from.
     pub(crate) host: Option<String>,
+    /// The replica can receive an RDB file without its length.
+    pub(crate) has_eof: bool,
     /// The replica understands a new replication id in the reply to PSYNC.
     pub(crate) has_psync2: bool,
     /// The replica requests the data without a stream.

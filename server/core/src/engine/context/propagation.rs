@@ -147,7 +147,10 @@ impl Ctx<'_> {
     /// here on, unless it asked for data only.
     pub(crate) fn full_sync(&mut self, acknowledges: bool) -> (String, Vec<u8>) {
         self.state.introspection.stats.full_syncs += 1;
-        self.state.begin_stream();
+        // A replica of a deployment sends its data alone.
+        if !self.state.peers.replication.is_replica() {
+            self.state.begin_stream();
+        }
         if let Some(stream) = self.stream() {
             stream.forget_selected();
         }

@@ -41,6 +41,31 @@ pub(in crate::engine) fn dispatch(
     now: UnixMicros,
     origin: Origin,
 ) -> Dispatched {
+    let was_replica = origin == Origin::Client && session.reads_stream();
+    let dispatched = pass(state, table, session, request, now, origin);
+    if was_replica && !matches!(dispatched, Dispatched::Silent) {
+        return refuse_replica(state, session);
+    }
+    dispatched
+}
+
+/// Disconnects a replica that has sent a request with a reply: it would read the reply as a part of the stream
+/// (`networking.c: _addReplyToBufferOrList`).
+#[cold]
+fn refuse_replica(state: &mut State, session: &Session) -> Dispatched {
+    state.unit.outbox.push(Effect::Close { conn: session.conn });
+    Dispatched::Silent
+}
+
+#[inline]
+fn pass(
+    state: &mut State,
+    table: &CommandTable,
+    session: &mut Session,
+    request: Request<'_>,
+    now: UnixMicros,
+    origin: Origin,
+) -> Dispatched {
     let passed = match origin {
         Origin::Client => gates(state, table, session, request),
         Origin::Script => script_gates(state, table, session, request),

@@ -141,11 +141,9 @@ impl Engine {
         pubsub.listener_count(Space::Channel, channel)
     }
 
-    /// Number of channels and patterns with subscribers.
+    /// Number of subscriptions to channels and patterns: two connections with the same channel have two.
     pub fn subscriptions(&self) -> usize {
-        let pubsub = &self.state().clients.pubsub;
-        let channels = |space| pubsub.channels(space, None).len();
-        channels(Space::Channel) + channels(Space::Shard) + pubsub.pattern_count()
+        self.state().clients.pubsub.len()
     }
 
     /// Number of connections since the start, closed ones included.

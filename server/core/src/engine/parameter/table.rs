@@ -244,7 +244,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     integer("repl-backlog-ttl", "3600", 0, i64::MAX),
     switch("repl-disable-tcp-nodelay", "no"),
     parameter("repl-diskless-load", "disabled", Kind::Choice(&["disabled", "on-empty-db", "swapdb"])),
-    switch("repl-diskless-sync", "yes"),
+    switch("repl-diskless-sync", "yes").honoured(),
     integer("repl-diskless-sync-delay", "5", 0, I32),
     integer("repl-diskless-sync-max-replicas", "0", 0, I32),
     integer("repl-ping-replica-period", "10", 1, I32).alias("repl-ping-slave-period").honoured(),

@@ -526,12 +526,12 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_may_not_touch_keys() {
+    fn a_replica_that_asks_for_a_reply_is_disconnected() {
         let mut master = Master::new();
-        let Outcome::Reply(Reply::Error(error)) = master.ask_as(master.reader, "GET a", START)
-        else {
-            panic!("an error");
-        };
-        assert_eq!(error.text(), "ERR Replica can't interact with the keyspace");
+        let outcome = master.ask_as(master.reader, "GET a", START);
+        assert_eq!(outcome, Outcome::Silent);
+        let mut effects = std::iter::from_fn(|| master.engine.poll_effect());
+        let reader = master.reader;
+        assert!(effects.any(|it| matches!(it, Effect::Close { conn } if conn == reader)));
     }
 }
