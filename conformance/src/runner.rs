@@ -69,7 +69,7 @@ pub fn judge(
 ) -> Result<Judged, RunError> {
     let run = subject.play(backend, scenario)?;
     let mut findings = if run.endless {
-        unjudged()
+        findings_of_part(&run.history)
     } else {
         findings(&run.history)
     };
@@ -96,13 +96,16 @@ fn findings(history: &History) -> Vec<(Property, Finding)> {
     checked.collect()
 }
 
-/// The findings of a run that was cut off: what its calls would have come to is not known.
-fn unjudged() -> Vec<(Property, Finding)> {
-    let checkers = CHECKERS.iter();
-    let unknown = Finding::Unknown("the run did not end");
-    checkers
-        .map(|checker| (checker.property(), unknown.clone()))
-        .collect()
+/// Returns the findings of a run that was cut off: violations of safety properties. Whether its calls would have kept the other
+/// properties is not known, and that nothing was broken so far clears nothing.
+fn findings_of_part(history: &History) -> Vec<(Property, Finding)> {
+    let broken = |(property, finding): (Property, Finding)| match finding {
+        Finding::Violation(_) if property.is_safety() => (property, finding),
+        Finding::Valid | Finding::Unknown(_) | Finding::Violation(_) => {
+            (property, Finding::Unknown("the run did not end"))
+        }
+    };
+    findings(history).into_iter().map(broken).collect()
 }
 
 /// Returns misconduct of the subject that the history does not show.

@@ -14,7 +14,7 @@ pub use double::Double;
 pub(crate) use double::DoubleOf;
 pub use real::Real;
 /// The value of a key, as [`View::data`] reads it.
-pub use redouble::Data;
+pub use redouble::{Data, PendingEntry};
 pub use wall_clock::WallClock;
 
 use crate::{
@@ -142,10 +142,16 @@ pub trait View {
         BTreeMap::new()
     }
 
+    /// Returns the pending entries of a consumer group of the stream at a key, by id. The time of a delivery is one of the server's
+    /// clock.
+    fn pending_entries(&self, _key: &str, _group: &str) -> Vec<PendingEntry> {
+        Vec::new()
+    }
+
     /// Returns all keys, sorted.
     fn keys(&self) -> Vec<Vec<u8>>;
 
-    /// Returns the number of channels and patterns with a subscriber.
+    /// Returns the number of subscriptions to channels and patterns: two connections with the same channel have two.
     fn subscriptions(&self) -> usize;
 
     /// Returns the true time at which the server's clock shows `unix_ms` milliseconds since 1970; `None` if

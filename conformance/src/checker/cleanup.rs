@@ -72,9 +72,14 @@ impl Checker for CleanUp {
             until: Some(until),
             grants: vec![],
             message: format!(
-                "at {} no client uses the lock and no message is in flight, but these remain: keys [{}], \
+                "at {} no client uses the lock and no message is in flight, but these remain{}: keys [{}], \
                  {} subscriptions, {} tasks{}",
                 seconds(due),
+                if history.terms.stays_subscribed {
+                    ", beside one subscription of each process with its task"
+                } else {
+                    ""
+                },
                 keys.join(", "),
                 look.subscriptions,
                 look.tasks,

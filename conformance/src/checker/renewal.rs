@@ -334,7 +334,7 @@ impl Facts<'_> {
         let late = told.at.saturating_sub(idle).saturating_sub(stopped);
         (late > self.0.terms.timing_tolerance()).then(|| {
             let what = format!(
-                "{} was not told by {} that its lock was lost at {}",
+                "{} had no signal by {} that its grant, whose deadline was {}, was lost",
                 belief.actor,
                 seconds(told.at),
                 seconds(belief.to.at)
@@ -995,7 +995,7 @@ mod tests {
     fn a_loss_is_reported_by_the_deadline() {
         assert_eq!(wrong(false, held_by_c1(vec![told_at(11)])), None);
         let late = wrong(false, held_by_c1(vec![told_at(12)])).unwrap();
-        assert!(late.contains("c1 was not told by 12.000 s"), "{late}");
+        assert!(late.contains("c1 had no signal by 12.000 s"), "{late}");
         assert!(wrong(false, held_by_c1(vec![(20, tries(9, 1))])).is_some());
         let paused = vec![
             (4, What::Pause { host: 0 }),

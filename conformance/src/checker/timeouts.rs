@@ -115,7 +115,7 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
     let took = it.ended.at.saturating_sub(it.asked.at);
     let spare =
         history.longest_poll().max(history.terms.round_trips(2)) + history.terms.timing_tolerance();
-    if !refused || took.saturating_add(spare) >= wait {
+    if !refused || history.terms.refuses_early || took.saturating_add(spare) >= wait {
         return None;
     }
     let host = it.actor.host;
@@ -294,6 +294,20 @@ mod tests {
         let first = |end| passes(vec![(1, waits(1, 0, 5)), (end, refused(1))]);
         assert!(first(10), "it has to connect");
         assert!(!first(11));
+    }
+
+    #[test]
+    fn a_lock_may_declare_that_it_refuses_early_but_not_late() {
+        let judged = |refuses_early, end| {
+            let calls = vec![(1, waits(1, 0, 8)), (end, refused(1))];
+            let mut history = history(after_a_first_call(calls));
+            (history.lease, history.terms.waits) = (s(12), true);
+            history.terms.refuses_early = refuses_early;
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(judged(true, 2));
+        assert!(!judged(false, 2));
+        assert!(!judged(true, 12));
     }
 
     /// The wait is over at 6. From then on one request follows the other, each of 1 s, but for a pause at `pause`. A request may take 30 s.

@@ -25,6 +25,8 @@ pub struct Terms {
     pub releases_silently: bool,
     /// Longest difference between two leases that the lock makes of the same requested lease.
     pub lease_spread: Duration,
+    /// A waiting call may be refused before its wait is over.
+    pub refuses_early: bool,
     /// Longest pause of a waiter between two requests; `None` if it is an eighth of the lease.
     pub poll: Option<Duration>,
     /// Difference of clock rates that the lock tolerates, in microseconds per second.
@@ -69,6 +71,7 @@ impl Terms {
         stays_subscribed: false,
         releases_silently: false,
         lease_spread: Duration::ZERO,
+        refuses_early: false,
         poll: None,
         drift_ppm: 0,
         retry: Duration::ZERO,

@@ -187,8 +187,8 @@ fn unobservable(run: &Run) -> Option<String> {
         // If the lock stores nothing at all, it has nothing to observe.
         let first = run.beside.first()?;
         return Some(format!(
-            "it was granted, but no server stored anything where the subject looks for its holders (by default the string at the \
-             key), but under the key {:?}",
+            "the grant was stored under the key {:?}, and the subject looks for its holders somewhere else: `observe` has to read that \
+             key (by default the subject reads the string at the key of the lock)",
             String::from_utf8_lossy(first)
         ));
     }

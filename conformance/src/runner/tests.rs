@@ -130,20 +130,38 @@ fn accused_in_real_time(subject: &Recorded) -> (Vec<Property>, u64) {
     )
 }
 
-#[test]
-fn a_run_that_was_cut_off_is_judged_by_p0_alone() {
-    let broken_in = |endless| {
-        let subject = Recorded {
-            endless,
-            ..recorded(&two_holders(), 1)
-        };
-        let scenario = without_events();
-        let judged = judge(&subject, &Double, &scenario).unwrap();
-        broken(subject.promises(), &scenario, &judged)
+/// Returns the broken properties of a run that is cut off, or is not.
+fn broken_in(entries: &[(u64, What)], endless: bool) -> Vec<Property> {
+    let subject = Recorded {
+        endless,
+        ..recorded(entries, 1)
     };
-    assert_eq!(broken_in(true), [Property::NoPanics]);
-    let broken = broken_in(false);
+    let scenario = without_events();
+    let judged = judge(&subject, &Double, &scenario).unwrap();
+    broken(subject.promises(), &scenario, &judged)
+}
+
+#[test]
+fn a_run_that_was_cut_off_shows_what_was_broken_before() {
+    let broken = broken_in(&two_holders(), true);
+    assert!(broken.contains(&Property::NoPanics), "{broken:?}");
     assert!(broken.contains(&Property::Exclusion), "{broken:?}");
+}
+
+#[test]
+fn a_run_that_was_cut_off_does_not_show_what_its_calls_would_have_come_to() {
+    // Client 2 gives up after 9 s, although its timeout is 5 s.
+    let entries = [
+        (1, tries(1, 0)),
+        (1, granted(1, Some(300))),
+        (2, waits(2, 1, 5)),
+        (11, refused(2)),
+    ];
+    let broken = broken_in(&entries, false);
+    assert!(broken.contains(&Property::Timeouts), "{broken:?}");
+    let broken = broken_in(&entries, true);
+    assert!(broken.contains(&Property::NoPanics), "{broken:?}");
+    assert!(!broken.contains(&Property::Timeouts), "{broken:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{future::pending, io};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// A subscription of a [`Host`] to one channel, over a connection of its own. Dropping it ends the
-/// subscription. When its connection breaks, no more messages arrive.
+/// subscription. When its connection ends, no more messages arrive.
 pub struct Listener {
     _connection: MultiplexedConnection,
     driver: Option<Running>,
@@ -22,14 +22,29 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    /// Waits for a message on the channel.
+    /// Waits for a message on the channel; for ever, if the connection ends before.
     pub async fn heard(&mut self) {
+        if self.heard_or_closed().await.is_err() {
+            pending().await
+        }
+    }
+
+    /// Waits for a message on the channel, or for the end of the connection. Cancel safe: no message is lost.
+    ///
+    /// # Errors
+    /// If the connection has ended. The process then has to subscribe again with [`Host::listen`], and ask the lock once, as it
+    /// may have missed a message.
+    pub async fn heard_or_closed(&mut self) -> RedisResult<()> {
         while let Some(push) = self.pushes.recv().await {
             if push.kind == PushKind::Message {
-                return;
+                return Ok(());
+            }
+            if push.kind == PushKind::Disconnection {
+                break;
             }
         }
-        pending().await
+        let closed = io::Error::from(io::ErrorKind::ConnectionReset);
+        Err(RedisError::from(closed))
     }
 }
 

@@ -172,6 +172,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         },
         stays_subscribed: promises.stays_subscribed,
         releases_silently: promises.releases_silently,
+        refuses_early: promises.refuses_early,
         hold: promises.hold_share.map_or(Duration::ZERO, part),
         fair: promises.fair,
         prefers_writers: promises.prefers_writers,

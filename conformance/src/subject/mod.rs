@@ -255,7 +255,7 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Tokens of the waiters in the queue of a node, the next waiter first, for locks that keep a queue. For counters that
-    /// keep names: the names of the admitted clients.
+    /// keep names: the names of the admitted clients, of which only the number counts.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let _ = (view, key);
         Vec::new()

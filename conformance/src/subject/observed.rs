@@ -118,6 +118,20 @@ impl Observed {
         }))
     }
 
+    /// Reads the pending entries of a consumer group of a stream, each of which has a holder: the consumer's name is the token. The
+    /// holder expires a lease ([`View::lease`]) after the last delivery of its entry, which XAUTOCLAIM or XCLAIM can then give to
+    /// another consumer.
+    #[must_use]
+    pub fn pending_entries(view: &dyn View, key: &str, group: &str) -> Self {
+        let lease_ms = i64::try_from(view.lease().as_millis()).unwrap_or(i64::MAX);
+        let entries = view.pending_entries(key, group).into_iter();
+        Self::of(entries.map(|entry| Holder {
+            token: entry.consumer.to_vec(),
+            expires: Self::expiry(view, entry.delivered_at.0.saturating_add(lease_ms - 1)),
+            ..Holder::default()
+        }))
+    }
+
     /// Reads a set, a sorted set or a list with an element per holder: the element is the token. Holders
     /// expire with the key.
     #[must_use]

@@ -71,6 +71,10 @@ pub struct Promises {
     pub anew: bool,
     /// Unit to whose multiples the lock rounds a lease, up or down; it makes at least one unit of it.
     pub lease_unit: Duration,
+    /// The servers store a grant for up to this part of the lease longer than its holder relies on it: 10 means a tenth.
+    pub grace_share: Option<u32>,
+    /// A waiting call may be refused before its wait is over.
+    pub refuses_early: bool,
     /// Longest pause of a waiter between two requests, if no message and no failure makes it longer or shorter.
     pub poll: Option<Duration>,
     /// The same as a part of the lease, one `poll_share`-th, where that is longer.
@@ -129,6 +133,8 @@ impl Promises {
             named: false,
             anew: false,
             lease_unit: EXACT,
+            grace_share: None,
+            refuses_early: false,
             poll: None,
             poll_share: None,
             retry: RETRY,
@@ -332,6 +338,21 @@ impl Promises {
         self
     }
 
+    /// Says that the servers store a grant for up to one `part`-th of the lease longer than its holder may rely on it.
+    #[must_use]
+    pub const fn with_grace_share(mut self, part: u32) -> Self {
+        self.grace_share = Some(part);
+        self
+    }
+
+    /// Declares that a waiting call may be refused before its wait is over, for instance because too many others wait (*wait-die*, a
+    /// bounded queue). P13 then judges only calls that end late. A refusal must still be true (P19): another client holds the lock.
+    #[must_use]
+    pub const fn refusing_early(mut self) -> Self {
+        self.refuses_early = true;
+        self
+    }
+
     /// Says how long a waiter pauses at most before it asks again. Where a lock does not say it and waits by itself, a second
     /// counts, or an eighth of the lease if that is longer. This is the length of a pause only: the time within which a waiter
     /// acquires a free lock is the `wake_share` of [`waiting`](Self::waiting).
@@ -391,7 +412,9 @@ impl Promises {
     /// Longest lease that the lock makes of a given one.
     #[must_use]
     pub fn longest_lease(&self, given: Duration) -> Duration {
-        units_of(given, self.lease_unit, u128::div_ceil)
+        let rounded = units_of(given, self.lease_unit, u128::div_ceil);
+        let grace = self.grace_share.map(|part| given / part.max(1));
+        rounded + grace.unwrap_or_default()
     }
 
     /// Shortest lease that the lock makes of a given one.
@@ -434,5 +457,7 @@ mod tests {
         assert_eq!(both(seconds, 1_501), [ms(1_000), ms(2_000)]);
         assert_eq!(both(seconds, 100), [ms(1_000), ms(1_000)]);
         assert_eq!(both(seconds, 3_000), [ms(3_000), ms(3_000)]);
+        let grace = exact.with_grace_share(10);
+        assert_eq!(both(grace, 3_000), [ms(3_000), ms(3_300)]);
     }
 }

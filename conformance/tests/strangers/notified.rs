@@ -89,7 +89,8 @@ impl Subject for Hears {
             let left = until.saturating_sub(lock.host.now());
             tokio::select! {
                 biased;
-                () = listener.heard() => {}
+                // Heard, or the connection has ended: it looks at once in both cases.
+                _ = listener.heard_or_closed() => {}
                 () = lock.host.sleep(look.min(left)) => {}
             }
             drop(listener);

@@ -29,6 +29,8 @@ enum Shape {
     Owner,
     /// A set of holders.
     Set,
+    /// A stream whose only entry is pending at the holder. Another client claims it when it has been idle for a lease.
+    Stream,
 }
 
 /// Facts that the subject tells the suite.
@@ -91,9 +93,12 @@ impl Shape {
     fn key(self, key: &str) -> String {
         match self {
             Self::Prefixed => format!("lock:{key}"),
-            Self::Counter | Self::SortedSet | Self::Begun | Self::Owner | Self::Set => {
-                key.to_owned()
-            }
+            Self::Counter
+            | Self::SortedSet
+            | Self::Begun
+            | Self::Owner
+            | Self::Set
+            | Self::Stream => key.to_owned(),
         }
     }
 
@@ -132,6 +137,16 @@ impl Shape {
                  redis.call('SADD', KEYS[1], ARGV[1])
                  redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
             }
+            Self::Stream => {
+                "redis.pcall('XGROUP', 'CREATE', KEYS[1], 'holders', '0', 'MKSTREAM')
+                 if redis.call('XLEN', KEYS[1]) == 0 then redis.call('XADD', KEYS[1], '*', 'the', 'lock') end
+                 local read = redis.call('XREADGROUP', 'GROUP', 'holders', ARGV[1], 'STREAMS', KEYS[1], '>')
+                 if not read then
+                     local claimed = redis.call('XAUTOCLAIM', KEYS[1], 'holders', ARGV[1], ARGV[2], '0')
+                     if #claimed[2] == 0 then return 0 end
+                 end
+                 redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2]) return 1"
+            }
         }
     }
 
@@ -165,6 +180,12 @@ impl Shape {
                 "if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
             }
             Self::Set => "return redis.call('SREM', KEYS[1], ARGV[1])",
+            Self::Stream => {
+                "if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+                 local pending = redis.call('XPENDING', KEYS[1], 'holders', '-', '+', 1, ARGV[1])
+                 if #pending == 0 or pending[1][3] >= tonumber(ARGV[3]) then return 0 end
+                 return redis.call('DEL', KEYS[1])"
+            }
         }
     }
 }
@@ -187,13 +208,14 @@ impl Subject for Unseen {
             Shape::Begun => "times of acquisition",
             Shape::Owner => "owner",
             Shape::Set => "set",
+            Shape::Stream => "stream",
         }
     }
 
     fn promises(&self) -> Promises {
         let kind = match self.0 {
             Shape::Counter | Shape::SortedSet | Shape::Begun => Kind::Semaphore(PERMITS),
-            Shape::Prefixed | Shape::Owner | Shape::Set => Kind::Mutex,
+            Shape::Prefixed | Shape::Owner | Shape::Set | Shape::Stream => Kind::Mutex,
         };
         Promises::of(kind).with_deadline().untidy()
     }
@@ -280,6 +302,7 @@ impl Subject for Unseen {
             Shape::Begun => Observed::sorted_set_since(view, &at),
             Shape::Owner => Observed::hash_field(view, &at, "owner", None),
             Shape::Set => Observed::set(view, &at),
+            Shape::Stream => Observed::pending_entries(view, &at, "holders"),
         }
     }
 }
@@ -294,13 +317,14 @@ fn told(trial: &Trial) -> Vec<String> {
     examples.collect()
 }
 
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 7] = [
     Shape::Prefixed,
     Shape::Counter,
     Shape::SortedSet,
     Shape::Begun,
     Shape::Owner,
     Shape::Set,
+    Shape::Stream,
 ];
 
 /// Seeds of these tests; each nemesis gets several of them.
@@ -334,7 +358,7 @@ fn a_lock_that_keeps_its_holders_elsewhere_is_not_judged_by_what_is_not_there() 
         let place = if shape == Shape::Counter {
             "Observed::counter"
         } else {
-            "no server stored anything where the subject looks"
+            "the subject looks for its holders somewhere else"
         };
         assert!(why.contains(place), "{}: {why:?}", trial.name);
         let seen = trial.total(Property::GroundedBelief);

@@ -16,8 +16,9 @@ use std::sync::Mutex;
 /// Only one test at a time measures times.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn start(program: &str, nodes: &str) -> Foreign {
-    Foreign::start([program, nodes]).expect("it passes the rehearsal")
+fn start(program: &str, arguments: &[&str]) -> Foreign {
+    let line = [&[program], arguments].concat();
+    Foreign::start(line).expect("it passes the rehearsal")
 }
 
 /// What breaks within what is promised, over scenarios with all faults that can be played.
@@ -51,11 +52,13 @@ const SAFETY: [Property; 6] = [
     Property::GroundedBelief,
 ];
 
+/// What a failed extension breaks is in `in_process.rs`.
 #[test]
-fn rslock_keeps_holders_apart() {
+fn rslock_keeps_holders_apart_who_do_not_extend() {
     let _alone = ONE_AT_A_TIME.lock();
     for nodes in ["1", "3"] {
-        let lock = start(env!("CARGO_BIN_EXE_rslock-adapter"), nodes);
+        let adapter = env!("CARGO_BIN_EXE_rslock-adapter");
+        let lock = start(adapter, &[nodes, "without-extension"]);
         let trial = tried(&lock);
         // What breaks in real time has to break again: the machine may have been busy with something else.
         let backend = WallClock::new(Double, LEASE_MS);
@@ -74,13 +77,13 @@ fn rslock_keeps_holders_apart() {
 #[test]
 fn redlock_believes_in_a_lease_that_was_over_when_its_reply_came() {
     let _alone = ONE_AT_A_TIME.lock();
-    let redlock = start(env!("CARGO_BIN_EXE_redlock-adapter"), "1");
+    let redlock = start(env!("CARGO_BIN_EXE_redlock-adapter"), &["1"]);
     let told = overlap(&redlock);
     let both = "both c1 and c2 believe that they hold the lock";
     assert!(
         told.as_ref().is_some_and(|it| it.contains(both)),
         "{told:?}"
     );
-    let rslock = start(env!("CARGO_BIN_EXE_rslock-adapter"), "1");
+    let rslock = start(env!("CARGO_BIN_EXE_rslock-adapter"), &["1"]);
     assert_eq!(overlap(&rslock), None);
 }

@@ -5,7 +5,9 @@ use crate::{
     scenario::{Fault, ServerError},
     vocabulary::Stored,
 };
-use redouble::{Data, FaultGuard, Loss, Server, engine::UnixMillis, fault::AnswerError};
+use redouble::{
+    Data, FaultGuard, Loss, PendingEntry, Server, engine::UnixMillis, fault::AnswerError,
+};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -247,6 +249,10 @@ impl View for DoubleNode {
         let deadlines = self.server().db(0).field_deadlines(key).into_iter();
         let expiries = deadlines.map(|(field, deadline)| (field.to_vec(), self.expiry(deadline)));
         expiries.collect()
+    }
+
+    fn pending_entries(&self, key: &str, group: &str) -> Vec<PendingEntry> {
+        self.server().db(0).pending_entries(key, group)
     }
 
     fn keys(&self) -> Vec<Vec<u8>> {

@@ -178,6 +178,9 @@ pub(super) struct Hello {
     /// A release returns nothing, so `ok` does not say that the lock was still held.
     #[serde(default)]
     releases_silently: bool,
+    /// A waiting call may be refused before its wait is over.
+    #[serde(default)]
+    refuses_early: bool,
     /// Longest time for which the lock waits for a reply, in milliseconds, if it cannot be set.
     #[serde(default)]
     request_timeout_ms: Option<u32>,
@@ -196,6 +199,9 @@ pub(super) struct Hello {
     /// Unit to which it rounds leases, in milliseconds.
     #[serde(default = "exact")]
     lease_unit_ms: u32,
+    /// The servers store a grant for up to one such part of the lease longer than its holder relies on it.
+    #[serde(default)]
+    grace_share: Option<u32>,
     /// Longest pause of a waiter between two requests, in milliseconds.
     #[serde(default)]
     poll_ms: Option<u32>,
@@ -275,6 +281,8 @@ impl Hello {
         promises.anew = self.anew;
         promises.tidy = !self.untidy;
         promises.releases_silently = self.releases_silently;
+        promises.refuses_early = self.refuses_early;
+        promises.grace_share = self.grace_share;
         promises.retry = self.retry_ms.map_or(promises.retry, ms);
         promises.retry_share = self.retry_share;
         promises.deadline = self.deadline;

@@ -29,6 +29,8 @@ pub(super) struct StoredAt {
     /// Fields of a hash that are no holders.
     #[serde(default)]
     except: Vec<String>,
+    /// Consumer group of a stream whose pending entries are the holders.
+    group: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -55,6 +57,8 @@ enum Type {
     List,
     /// A number of holders.
     Counter,
+    /// Pending entries of a consumer group.
+    Stream,
 }
 
 /// A part of a value.
@@ -198,6 +202,7 @@ impl StoredAt {
             (expires, "expires"),
             (permits, "permits"),
             (except, "except"),
+            (self.group.is_some() == (self.kind == Type::Stream), "group"),
         ];
         match wrong.into_iter().find(|(right, _)| !right) {
             // It leaves fields out, so the holders have to be fields.
@@ -218,6 +223,7 @@ impl StoredAt {
         match self.kind {
             Type::String => tokens(Observed::string(view, &at)),
             Type::Hash => tokens(self.holders(view, key)),
+            Type::Stream => tokens(self.holders(view, key)),
             Type::Zset | Type::Set | Type::List | Type::Counter => Observed::queue(view, &at),
         }
     }
@@ -227,6 +233,10 @@ impl StoredAt {
         let mut observed = match (self.kind, &self.token, self.expires) {
             (Type::String, ..) => Observed::string(view, &at),
             (Type::Counter, ..) => Observed::counter(view, &at),
+            (Type::Stream, ..) => {
+                let group = self.group.as_deref().unwrap_or_default();
+                Observed::pending_entries(view, &at, group)
+            }
             (Type::Zset, _, None | Some(Expires::ScoreMs)) => Observed::sorted_set(view, &at),
             (Type::Zset, _, Some(Expires::SinceScoreMs)) => Observed::sorted_set_since(view, &at),
             (Type::Zset | Type::Set | Type::List, ..) => Observed::set(view, &at),

@@ -12,7 +12,7 @@ use crate::{
     subject::BoxError,
     vocabulary::{Kind, Mode, Promises, Stored},
 };
-use redouble::{Data, Server};
+use redouble::{Data, PendingEntry, Server};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -74,6 +74,10 @@ impl View for Seen<'_> {
 
     fn data(&self, key: &str) -> Option<(Data, Option<Duration>)> {
         Some((self.0.db(0).data(key)?, None))
+    }
+
+    fn pending_entries(&self, key: &str, group: &str) -> Vec<PendingEntry> {
+        self.0.db(0).pending_entries(key, group)
     }
 
     fn keys(&self) -> Vec<Vec<u8>> {

@@ -1,13 +1,14 @@
 //! `rslock` 0.10 of crates.io.
 //!
 //! It says `Unavailable` whether another holds the lock or no server could be asked, so that is what
-//! its user takes for a no. Its release says nothing.
+//! its user takes for a no. Its release says nothing. With `without-extension` behind the number of nodes it is judged as a
+//! lock that is never extended.
 
 use rslock::{Lock as Held, LockError, LockManager};
 use rust_locks::{Answer, Hello, Lock, monotonic_ns_in, nodes_wanted, serve};
 use std::{
     collections::HashMap,
-    io,
+    env, io,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -73,6 +74,9 @@ impl Lock for Rslock {
     }
 
     fn renew(&self, grant: u64) -> Answer {
+        if env::args().any(|it| it == "without-extension") {
+            return Answer::Refused;
+        }
         let Some(held) = self.take(grant) else {
             return Answer::Refused;
         };
