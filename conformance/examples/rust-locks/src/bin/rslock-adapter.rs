@@ -1,8 +1,8 @@
 //! `rslock` 0.10 of crates.io.
 //!
 //! It says `Unavailable` whether another holds the lock or no server could be asked, so that is what
-//! its user takes for a no. Its release says nothing. With `without-extension` behind the number of nodes it is judged as a
-//! lock that is never extended.
+//! its user takes for a no. Its release says nothing. With `without-extension` behind the number of nodes an extension
+//! asks no server, and tells the deadline that the grant has.
 
 use rslock::{Lock as Held, LockError, LockManager};
 use rust_locks::{Answer, Hello, Lock, monotonic_ns_in, nodes_wanted, serve};
@@ -19,7 +19,8 @@ struct Rslock {
     manager: LockManager,
     key: String,
     lease: Duration,
-    grants: Mutex<HashMap<u64, Held>>,
+    /// Grants with the deadlines that were told.
+    grants: Mutex<HashMap<u64, (Held, Option<u64>)>>,
 }
 
 impl Rslock {
@@ -27,7 +28,7 @@ impl Rslock {
         match outcome {
             Ok(held) => {
                 let deadline_ns = monotonic_ns_in(held.validity_time);
-                self.keep(id, held);
+                self.keep(id, (held, deadline_ns));
                 Answer::Ok { deadline_ns }
             }
             Err(LockError::Unavailable) => Answer::Refused,
@@ -37,12 +38,12 @@ impl Rslock {
         }
     }
 
-    fn keep(&self, grant: u64, held: Held) {
+    fn keep(&self, grant: u64, held: (Held, Option<u64>)) {
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         grants.insert(grant, held);
     }
 
-    fn take(&self, grant: u64) -> Option<Held> {
+    fn take(&self, grant: u64) -> Option<(Held, Option<u64>)> {
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         grants.remove(&grant)
     }
@@ -74,23 +75,24 @@ impl Lock for Rslock {
     }
 
     fn renew(&self, grant: u64) -> Answer {
-        if env::args().any(|it| it == "without-extension") {
-            return Answer::Refused;
-        }
-        let Some(held) = self.take(grant) else {
+        let Some((held, deadline_ns)) = self.take(grant) else {
             return Answer::Refused;
         };
+        if env::args().any(|it| it == "without-extension") {
+            self.keep(grant, (held, deadline_ns));
+            return Answer::Ok { deadline_ns };
+        }
         let outcome = self
             .runtime
             .block_on(self.manager.extend(&held, self.lease));
         if outcome.is_err() {
-            self.keep(grant, held);
+            self.keep(grant, (held, deadline_ns));
         }
         self.told(grant, outcome)
     }
 
     fn release(&self, grant: u64) -> Answer {
-        if let Some(held) = self.take(grant) {
+        if let Some((held, _)) = self.take(grant) {
             self.runtime.block_on(held.release());
         }
         Answer::Unknown {

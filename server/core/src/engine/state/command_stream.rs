@@ -528,10 +528,12 @@ mod tests {
     #[test]
     fn a_replica_that_asks_for_a_reply_is_disconnected() {
         let mut master = Master::new();
-        let outcome = master.ask_as(master.reader, "GET a", START);
+        let reader = master.reader;
+        let request = OwnedRequest::new(["GET", "a"].map(str::as_bytes));
+        let request = request.as_request().unwrap();
+        let outcome = master.engine.handle(reader, request, START);
         assert_eq!(outcome, Outcome::Silent);
         let mut effects = std::iter::from_fn(|| master.engine.poll_effect());
-        let reader = master.reader;
         assert!(effects.any(|it| matches!(it, Effect::Close { conn } if conn == reader)));
     }
 }
