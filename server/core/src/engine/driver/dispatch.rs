@@ -57,7 +57,7 @@ fn refuse_replica(state: &mut State, session: &Session) -> Dispatched {
     Dispatched::Silent
 }
 
-#[inline]
+#[inline(always)]
 fn pass(
     state: &mut State,
     table: &CommandTable,
