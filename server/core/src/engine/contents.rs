@@ -36,7 +36,7 @@ pub struct Stored {
     pub deadline: Option<UnixMillis>,
 }
 
-/// An entry of a stream that a consumer group has delivered to a consumer, who has not acknowledged it.
+/// A pending entry of a stream, as XPENDING shows it: a consumer of a group has read it and has not acknowledged it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingEntry {
     /// The id of the entry. The stream may have lost the entry itself.

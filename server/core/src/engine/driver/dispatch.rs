@@ -57,6 +57,7 @@ fn refuse_replica(state: &mut State, session: &Session) -> Dispatched {
     Dispatched::Silent
 }
 
+/// Runs a request if it passes the gates.
 #[inline(always)]
 fn pass(
     state: &mut State,
