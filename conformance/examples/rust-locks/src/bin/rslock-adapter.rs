@@ -1,8 +1,8 @@
 //! `rslock` 0.10 of crates.io.
 //!
 //! It says `Unavailable` whether another holds the lock or no server could be asked, so that is what
-//! its user takes for a no. Its release says nothing. With `without-extension` behind the number of nodes an extension
-//! asks no server, and tells the deadline that the grant has.
+//! its user takes for a no. Its release says nothing. With `without-extension` behind the number of nodes it offers no
+//! extension.
 
 use rslock::{Lock as Held, LockError, LockManager};
 use rust_locks::{Answer, Hello, Lock, monotonic_ns_in, nodes_wanted, serve};
@@ -75,13 +75,12 @@ impl Lock for Rslock {
     }
 
     fn renew(&self, grant: u64) -> Answer {
+        if env::args().any(|it| it == "without-extension") {
+            return Answer::Unsupported;
+        }
         let Some((held, deadline_ns)) = self.take(grant) else {
             return Answer::Refused;
         };
-        if env::args().any(|it| it == "without-extension") {
-            self.keep(grant, (held, deadline_ns));
-            return Answer::Ok { deadline_ns };
-        }
         let outcome = self
             .runtime
             .block_on(self.manager.extend(&held, self.lease));
