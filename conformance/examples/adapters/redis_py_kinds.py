@@ -1,8 +1,8 @@
-"""A read-write lock, a semaphore, a counter and a latch on redis-py, behind one adapter for `redouble-check foreign`
-(see conformance/ADAPTER.md).
+"""A read-write lock, a semaphore, a mutex in a stream, a counter and a latch on redis-py, behind one adapter for
+`redouble-check foreign` (see conformance/ADAPTER.md).
 
     pip install redis==6.4.0
-    redouble-check foreign -- python3 redis_py_kinds.py read_write     or semaphore, admission, latch
+    redouble-check foreign -- python3 redis_py_kinds.py read_write     or semaphore, stream, admission, latch
 
 Each operation is one script, so that no other client comes between its steps. The scripts read the server's clock, so that
 the clients' clocks do not matter. A call that got no reply is `unknown`, and leaves its token until its lease ends.
@@ -63,6 +63,24 @@ SEMAPHORE = {
     """,
 }
 
+# The holder is the consumer to which the stream's only entry was delivered.
+STREAM = {
+    "acquire": """
+        if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+        redis.call('XADD', KEYS[1], '*', 'lock', 'held')
+        redis.call('XGROUP', 'CREATE', KEYS[1], 'holders', 0)
+        redis.call('XREADGROUP', 'GROUP', 'holders', ARGV[1], 'COUNT', 1, 'STREAMS', KEYS[1], '>')
+        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        return 1
+    """,
+    "release": """
+        if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+        local pending = redis.call('XPENDING', KEYS[1], 'holders', '-', '+', 1)
+        if #pending == 0 or pending[1][2] ~= ARGV[1] then return 0 end
+        return redis.call('DEL', KEYS[1])
+    """,
+}
+
 # A name that was admitted before is admitted again; its number is the order of the names.
 ADMISSION = """
     local number = redis.call('HGET', KEYS[1], ARGV[1])
@@ -89,6 +107,7 @@ HELLO = {
         ],
     },
     "semaphore": {"kind": {"semaphore": PERMITS}, "holders": [{"type": "zset"}]},
+    "stream": {"kind": "mutex", "holders": [{"type": "stream", "group": "holders"}]},
     "admission": {"kind": {"admission": PERMITS}, "named": True, "keeps": ["{key}"]},
     "latch": {"kind": {"latch": COUNTS}, "set_up": True, "keeps": ["{key}"]},
 }
@@ -97,7 +116,7 @@ HELLO = {
 class Process:
     def __init__(self, kind):
         self.kind = kind
-        self.scripts = {"read_write": READ_WRITE, "semaphore": SEMAPHORE}.get(kind, {})
+        self.scripts = {"read_write": READ_WRITE, "semaphore": SEMAPHORE, "stream": STREAM}.get(kind, {})
         self.grants = {}
         self.tasks = {}
         self.output = threading.Lock()
@@ -107,7 +126,7 @@ class Process:
             print(json.dumps(line), flush=True)
 
     def listen(self):
-        self.say({"name": f"a {self.kind} in Python", "deadline": self.kind in ("read_write", "semaphore"),
+        self.say({"name": f"a {self.kind} in Python", "deadline": bool(self.scripts),
                   "untidy": True, **HELLO[self.kind]})
         for line in sys.stdin:
             request = json.loads(line)

@@ -33,8 +33,11 @@ fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
     turns
 }
 
-/// After its last event a run goes on for this part of a lease, or two request timeouts if that is longer.
+/// After its last event a run goes on for this part of a lease at least.
 const REST: u32 = 3;
+
+/// A lock that does not say how long it pauses between two requests pauses for this part of a lease at most.
+const PAUSE: u32 = 8;
 
 /// Round trips in which a new process acquires a permit: to dial, to log in, to load a script and to ask.
 const ROUND_TRIPS_TO_A_PERMIT: u32 = 8;
@@ -54,9 +57,8 @@ impl World {
                 Turn::Heal(fault) => self.heal(fault, at_ms),
             }
         }
-        let rest = (self.scenario.lease() / REST).max(2 * self.scenario.request_timeout());
         self.recorder
-            .sleep_until(Duration::from_millis(self.scenario.end_ms()) + rest)
+            .sleep_until(Duration::from_millis(self.scenario.end_ms()) + self.rest())
             .await;
         let alive: Vec<u8> = held(&self.alive).iter().copied().collect();
         for host in alive {
@@ -64,6 +66,15 @@ impl World {
         }
         self.network.forget();
         self.probe();
+    }
+
+    /// Time after the last event until which P15 can judge what is left: a request that was under way fails, the next fails as
+    /// well, and after a pause the one that cleans up is answered.
+    fn rest(&self) -> Duration {
+        let lease = self.scenario.lease();
+        let retry = self.promises.longest_retry(lease);
+        let clean_up = 3 * self.scenario.request_timeout() + retry + retry.max(lease / PAUSE);
+        clean_up.max(lease / REST)
     }
 
     async fn until(&self, at_ms: u64) {

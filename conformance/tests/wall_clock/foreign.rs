@@ -424,17 +424,20 @@ fn two_at_a_time<T: Sync>(all: &[T], one: impl Fn(&T) + Sync) {
 
 #[test]
 fn adapters_of_other_kinds_are_cleared() {
-    two_at_a_time(&["read_write", "semaphore", "admission", "latch"], |name| {
-        let Some(lock) = kind(name, "PERMITS = 3", "PERMITS = 3") else {
-            return;
-        };
-        let properties = [&[Property::Admission, Property::Latch], &SAFETY[..]].concat();
-        judge_until(&lock, &properties, |broken, runs| {
-            assert!(broken.is_empty(), "{name}: {broken:?}");
-            runs >= 6
-        });
-        assert!(lock.unobservable().is_none(), "{:?}", lock.unobservable());
-    });
+    two_at_a_time(
+        &["read_write", "semaphore", "stream", "admission", "latch"],
+        |name| {
+            let Some(lock) = kind(name, "PERMITS = 3", "PERMITS = 3") else {
+                return;
+            };
+            let properties = [&[Property::Admission, Property::Latch], &SAFETY[..]].concat();
+            judge_until(&lock, &properties, |broken, runs| {
+                assert!(broken.is_empty(), "{name}: {broken:?}");
+                runs >= 6
+            });
+            assert!(lock.unobservable().is_none(), "{:?}", lock.unobservable());
+        },
+    );
 }
 
 #[test]
@@ -447,8 +450,18 @@ fn one_slip_in_an_adapter_of_another_kind_is_convicted() {
         "redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])",
         "redis.call('ZADD', KEYS[1], now + ARGV[2] / 2, ARGV[1])",
     ];
+    let delivered = [
+        "'>')\n        redis.call('PEXPIRE', KEYS[1], ARGV[2])",
+        "'>')\n        redis.call('PEXPIRE', KEYS[1], ARGV[2] / 2)",
+    ];
     let slips = [
         ("read_write", readers, half, Property::GroundedBelief),
+        (
+            "stream",
+            delivered[0],
+            delivered[1],
+            Property::GroundedBelief,
+        ),
         ("semaphore", lasts[0], lasts[1], Property::GroundedBelief),
         ("latch", early, "not in (b\"0\", b\"1\")", Property::Latch),
     ];
