@@ -234,10 +234,7 @@ impl Check {
         let unobservable = match rehearse(&*self.subject, &*self.backend) {
             Ok(Rehearsed {
                 refused: Some(why), ..
-            }) => panic!(
-                "{name} cannot be judged: its only client asked for a free lock while nothing was wrong, and was not granted \
-                 it\n  {why}"
-            ),
+            }) => panic!("{name} cannot be judged: {why}"),
             Ok(rehearsed) => rehearsed.unobservable,
             Err(error) => panic!("{error}"),
         };

@@ -22,7 +22,7 @@ mod tasks;
 mod tests;
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Excuse, FaultEffect, History, Moment, Outcome, Reading, What};
+use crate::history::{Call, Excuse, FaultEffect, History, Moment, Outcome, Reading, Terms, What};
 use keys::{
     arrived_after_lease, ended_by_itself, expired_in_their_places, left_by_the_unreached,
     stepped_over,
@@ -75,11 +75,7 @@ impl Checker for CleanUp {
                 "at {} no client uses the lock and no message is in flight, but these remain{}: keys [{}], \
                  {} subscriptions, {} tasks{}",
                 seconds(due),
-                if history.terms.stays_subscribed {
-                    ", beside one subscription of each process with its task"
-                } else {
-                    ""
-                },
+                beside(history.terms),
                 keys.join(", "),
                 look.subscriptions,
                 look.tasks,
@@ -90,6 +86,18 @@ impl Checker for CleanUp {
                 },
             ),
         })
+    }
+}
+
+/// What may remain besides.
+fn beside(terms: Terms) -> String {
+    let subscribed = match terms.stays_subscribed {
+        true => ", beside one subscription of each process with its task",
+        false => "",
+    };
+    match terms.kept_tasks {
+        0 => subscribed.to_owned(),
+        count => format!("{subscribed}, beside {count} tasks of each process"),
     }
 }
 

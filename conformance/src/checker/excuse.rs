@@ -7,7 +7,7 @@ use crate::history::Excuse;
 
 impl Excuse {
     /// All excuses, in the order of the properties.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 75] = [
         Self::ConcurrentGrants,
         Self::ClearedAway,
         Self::OwnTokenFound,
@@ -24,6 +24,7 @@ impl Excuse {
         Self::SeveralConnections,
         Self::LostScript,
         Self::SplitVotes,
+        Self::OutOfTime,
         Self::WakeUpLost,
         Self::TaskInFront,
         Self::PauseAfterFault,
@@ -67,6 +68,7 @@ impl Excuse {
         Self::ReaderOfProcess,
         Self::RivalWaits,
         Self::NodeUnheard,
+        Self::RefusedOutOfTime,
         Self::EarlierRequest,
         Self::UndoneMeanwhile,
         Self::GrantedTooLate,
@@ -102,7 +104,8 @@ impl Excuse {
             | Self::ConnectionOfOneCall
             | Self::SeveralConnections
             | Self::LostScript
-            | Self::SplitVotes => Property::Liveness,
+            | Self::SplitVotes
+            | Self::OutOfTime => Property::Liveness,
             Self::WakeUpLost | Self::TaskInFront | Self::PauseAfterFault | Self::HeadStopped => {
                 Property::WakeUp
             }
@@ -144,6 +147,7 @@ impl Excuse {
             | Self::ReaderOfProcess
             | Self::RivalWaits
             | Self::NodeUnheard
+            | Self::RefusedOutOfTime
             | Self::EarlierRequest
             | Self::UndoneMeanwhile
             | Self::GrantedTooLate
@@ -245,6 +249,12 @@ impl Excuse {
             }
             Self::RivalWaits => {
                 "another client waits for what the call cannot share, a writer or more permits, and may go first"
+            }
+            Self::OutOfTime => {
+                "a call ends in an error because its wait is over while one of its requests is outstanding"
+            }
+            Self::RefusedOutOfTime => {
+                "the wait of a call at one server is over while one of its requests is outstanding: it says that it was not granted the lock"
             }
             Self::EarlierRequest => {
                 "a node executes a request of an earlier call of the process meanwhile, so it does not count as free"
@@ -439,6 +449,7 @@ impl Excuse {
             Self::HeldInProcess => "the other call is one of another process",
             Self::ReaderOfProcess => "the other reader is one of another process",
             Self::RivalWaits => "the other client does not wait",
+            Self::OutOfTime | Self::RefusedOutOfTime => "the request is answered before",
             Self::EarlierRequest => "the node executed that request before the call",
             Self::UndoneMeanwhile => "no request of that call is under way any more",
             Self::GrantedTooLate => "the reply takes half of the lease",

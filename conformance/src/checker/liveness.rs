@@ -14,14 +14,16 @@
 //! No call may hang, whatever the lock promises: a call whose wait is over, in a process that runs and has no request under
 //! way, returns within two leases, and two request timeouts with the pauses after them.
 //!
+//! A call may say that its wait is over while one of its requests is outstanding.
+//!
 //! An error is excused by what happened to requests of the same process that were sent or outstanding during the call:
 //! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
 //! meets none of these.
 
 use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::history::{
-    Belief, Call, Cause, End, Excuse, FaultIntervals, Kind, Mode, Moment, OpId, Operation, Outcome,
-    Reading, Refusal, TokenSpan,
+    Belief, Call, Cause, End, Excuse, FaultIntervals, Kind, Mode, Moment, NEVER, OpId, Operation,
+    Outcome, Reading, Refusal, TokenSpan,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -156,6 +158,7 @@ fn failed(
     if told && history.accepts(Excuse::LostScript)
         || found && history.accepts(Excuse::BrokenConnection)
         || history.accepts(Excuse::SplitVotes) && is_undecided(history, it)
+        || history.accepts(Excuse::OutOfTime) && history.runs_out_of_time(it)
     {
         return false;
     }
@@ -186,7 +189,7 @@ fn hangs(history: &Reading<'_>, it: &Operation, end: Duration) -> Option<Witness
     let requests = requests.filter(|request| request.sent <= ended);
     let answered = requests.map(|request| {
         let closed = history.session(request).closed;
-        let done = request.replied.or(closed).unwrap_or(Duration::MAX);
+        let done = request.replied.or(closed).unwrap_or(NEVER);
         done.max(request.sent)
     });
     let answered = answered.max().unwrap_or_default();
@@ -335,6 +338,19 @@ fn is_left_waiting(history: &Reading<'_>, it: &Operation) -> bool {
     })
 }
 
+/// True if the reply to the last request of a call came on a connection that broke at `broke`, meanwhile: the call reports what the
+/// server said, and no broken connection.
+fn has_last_reply(history: &Reading<'_>, it: &Operation, broke: Duration) -> bool {
+    let requests = history.requests_of(it.actor.host);
+    let sent =
+        requests.filter(|request| it.asked.at <= request.sent && request.sent <= it.ended.at);
+    let last = sent.max_by_key(|request| request.sent_at());
+    last.is_some_and(|last| {
+        let replied = last.replied.is_some_and(|at| at <= it.ended.at);
+        replied && history.session(last).closed == Some(broke)
+    })
+}
+
 /// True if a call needed no server: it extends or gives back a grant whose end the client knew, and sent no request.
 fn asks_no_server(history: &Reading<'_>, it: &Operation) -> bool {
     let Some(grant) = it.call.of_grant() else {
@@ -393,6 +409,7 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
             let theirs = theirs
                 && !is_answered(history, other)
                 && !is_left_waiting(history, other)
+                && !has_last_reply(history, other, since)
                 && !asks_no_server(history, other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
@@ -971,6 +988,29 @@ mod tests {
     }
 
     /// A subscription over a connection of its own gets no reply; the other connection is broken, and no request touches it.
+    /// The connection breaks at 5, while the reply to the last request of the first call is under way. The next call begins at 30.
+    #[test]
+    fn a_call_whose_last_request_is_answered_found_no_connection_broken() {
+        let unknown = |op| What::Info {
+            op,
+            error: "an error".to_owned(),
+        };
+        let fails = |replied: Option<u64>| {
+            let mut history = history(vec![
+                (3, waits(1, 0, 4)),
+                (7, unknown(1)),
+                (30, waits(2, 0, 10)),
+                (31, unknown(2)),
+            ]);
+            (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+            history.dials(0, 0, 0, Some(5));
+            history.asks(0, 4, Some(4), replied);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(!fails(Some(6)));
+        assert!(fails(None), "it found the connection broken");
+    }
+
     #[test]
     fn a_request_without_a_reply_found_no_connection_broken() {
         let ends_in_an_error = |replied: Option<u64>| {

@@ -17,7 +17,8 @@
 use super::{Checker, Finding, Property, Witness, in_process, room, seconds};
 use crate::{
     history::{
-        Call, Cause, Excuse, FaultIntervals, Kind, Moment, Operation, Reading, TokenSpan, Tokens,
+        Call, Cause, Excuse, FaultIntervals, Kind, Moment, NEVER, Operation, Reading, TokenSpan,
+        Tokens,
     },
     scenario::Topology,
 };
@@ -250,10 +251,10 @@ fn woken_by(
     let from = free.from.max(ahead.unwrap_or(Duration::ZERO)).max(asks);
     let last = fault_intervals.last_without_majority(host, since, to);
     let last = last.filter(|_| history.accepts(Excuse::WakeUpLost));
-    last.map_or(from, |last| {
-        let well = last.saturating_add(history.recovery());
-        from.max(free.lease_end).max(well)
-    })
+    // A waiter that has subscribed again by the release hears of it.
+    let well = last.map(|last| last.saturating_add(history.recovery()));
+    let missed = well.filter(|&well| free.from < well);
+    missed.map_or(from, |well| from.max(free.lease_end).max(well))
 }
 
 /// True if waiters are served in the order of a queue.
@@ -361,7 +362,7 @@ fn with_room(history: &Reading<'_>, waiter: &Operation) -> Vec<Free> {
                 let last = ended.and_then(|span| span.expiries.last()?.2);
                 open = Some(Free {
                     from: at.at,
-                    to: Duration::MAX,
+                    to: NEVER,
                     lease_end: last.unwrap_or(at.at),
                     by: ended.map_or(Cause::Fault, |span| span.gone.1),
                 });
@@ -402,7 +403,7 @@ fn free(tokens: &Tokens<'_>) -> Vec<Free> {
     }
     spans.push(Free {
         from: free_from.at,
-        to: Duration::MAX,
+        to: NEVER,
         lease_end,
         by,
     });
@@ -580,6 +581,30 @@ mod tests {
         // Another client acquires the lock in time.
         let taken = vec![(12, stores(2, "c", Some(24)))];
         assert!(told(frees(0), taken));
+    }
+
+    /// The connection of the waiter breaks at 4. Its request timeout is 2 s.
+    #[test]
+    fn a_waiter_has_subscribed_again_a_request_timeout_after_its_connection_broke() {
+        let woken = |released: u64| {
+            let cut = What::Cut {
+                host: 1,
+                node: 0,
+                lost: Lost::Reply,
+            };
+            let mut history = history(vec![
+                (0, stores(0, "a", Some(24))),
+                (1, waits(1, 1, 50)),
+                (4, cut),
+                (released, frees(0)),
+                (25, stores(1, "b", Some(37))),
+                (25, granted(1, Some(34))),
+            ]);
+            (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(woken(5));
+        assert!(!woken(7));
     }
 
     #[test]

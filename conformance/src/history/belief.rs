@@ -1,6 +1,6 @@
 //! Spans in which holders believe that they hold the lock, derived from a history.
 
-use super::{Actor, Call, History, Mode, Moment, OpId, What};
+use super::{Actor, Call, History, Mode, Moment, NEVER, OpId, What};
 use std::time::Duration;
 
 /// Reason why a holder's belief ended.
@@ -60,7 +60,7 @@ impl History {
     /// End of the belief in a grant that has no deadline.
     fn undated(&self, asked: Moment) -> Duration {
         match self.terms.renews {
-            true => Duration::MAX,
+            true => NEVER,
             false => asked.at + self.shortest_lease(),
         }
     }
@@ -174,7 +174,7 @@ impl History {
         let end = end.map_or(Moment::NEVER, |last| self.moment(last));
         for (_, index, until) in open {
             // Nothing is known of what happened after the end of the history.
-            let to = if until == Duration::MAX {
+            let to = if until == NEVER {
                 end
             } else {
                 Moment::at(until)

@@ -31,6 +31,10 @@ pub enum Excuse {
     LostScript,
     /// A node that failed would have decided the votes.
     SplitVotes,
+    /// The wait of a call was over while one of its requests was outstanding.
+    OutOfTime,
+    /// The same, for a call that says that it was not granted the lock.
+    RefusedOutOfTime,
     /// The message that would have woken the waiter was lost.
     WakeUpLost,
     /// The process of a waiter pauses after a fault before it sends its next request.

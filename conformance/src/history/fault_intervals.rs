@@ -4,7 +4,7 @@
 use super::{History, Session, What};
 use crate::{
     scenario::{Fault, Lost},
-    vocabulary::Topology,
+    vocabulary::{NEVER, Topology},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -118,7 +118,7 @@ impl History {
                     Some(last.max(Some(it.executed?)))
                 })
                 .flatten()
-                .unwrap_or(Duration::MAX),
+                .unwrap_or(NEVER),
         }
     }
 }
@@ -246,11 +246,11 @@ impl Diary {
 
     fn close(mut self) -> Vec<Span> {
         for (fault, from) in std::mem::take(&mut self.open) {
-            self.span(fault, from, Duration::MAX);
+            self.span(fault, from, NEVER);
         }
         for (host, stop) in std::mem::take(&mut self.stopped) {
             let (what, from) = (FaultEffect::Stopped, stop.since);
-            self.add(what, Some(host), None, from, Duration::MAX);
+            self.add(what, Some(host), None, from, NEVER);
         }
         self.spans
     }
@@ -382,7 +382,7 @@ impl FaultIntervals {
     }
 
     /// Returns the end of the last fault that affects a client process between `from` and `to`. It may be later than `to`, and
-    /// `Duration::MAX` if the fault does not end.
+    /// `NEVER` if the fault does not end.
     #[must_use]
     pub fn last(&self, host: u8, from: Duration, to: Duration) -> Option<Duration> {
         let theirs = self.spans.iter();
@@ -391,7 +391,7 @@ impl FaultIntervals {
     }
 
     /// Returns the last time at which a client process has no majority of nodes, of faults between `from` and `to`. It may be
-    /// later than `to`, and `Duration::MAX` if that does not end. The majority may consist of different nodes each time.
+    /// later than `to`, and `NEVER` if that does not end. The majority may consist of different nodes each time.
     #[must_use]
     pub fn last_without_majority(
         &self,

@@ -31,8 +31,8 @@ pub use terms::Terms;
 pub use tokens::{TokenSpan, Tokens};
 
 pub use crate::vocabulary::{
-    Actor, Holder, Kind, Mode, OpId, POLLS_PER_LEASE, PROBE_HOST, REQUESTS_PER_LEASE, Refusal,
-    Scope, Stored, Token,
+    Actor, Holder, Kind, Mode, NEVER, OpId, POLLS_PER_LEASE, PROBE_HOST, REQUESTS_PER_LEASE,
+    Refusal, Scope, Stored, Token,
 };
 
 use crate::vocabulary::Topology;
@@ -67,7 +67,7 @@ impl Moment {
 
     /// The moment after all entries.
     pub const NEVER: Self = Self {
-        at: Duration::MAX,
+        at: NEVER,
         place: usize::MAX,
     };
 }

@@ -145,6 +145,25 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// True if a call has used up its wait while it could not ask yet, or a request of it was outstanding.
+    #[must_use]
+    pub fn runs_out_of_time(&self, call: &Operation) -> bool {
+        let Call::Acquire { wait, .. } = call.call else {
+            return false;
+        };
+        // The client measures the wait by its own clock.
+        let wait = wait.saturating_sub(wait / 50 + self.terms.timing_tolerance());
+        let (host, asked, ended) = (call.actor.host, call.asked.at, call.ended.at);
+        let later = |at: Option<Duration>| at.is_none_or(|at| ended <= at);
+        let asks = self.requests_of(host).any(|request| {
+            asked <= request.sent && request.sent <= ended && later(request.replied)
+        });
+        let dials = self.sessions.iter().any(|it| {
+            it.host == host && asked <= it.dialled && it.dialled <= ended && later(Some(it.opened))
+        });
+        ended.saturating_sub(asked) >= wait && (asks || dials)
+    }
+
     /// Returns the moment at which the last attempt of a call began; `None` if it made only one.
     #[must_use]
     pub fn last_attempt(&self, call: &Operation) -> Option<Moment> {

@@ -39,7 +39,7 @@ pub struct Request {
     pub bytes: usize,
     /// The name of the command, in upper case.
     pub command: String,
-    /// Longest time for which it asks the server to block before it answers: zero for most commands, [`Duration::MAX`] if
+    /// Longest time for which it asks the server to block before it answers: zero for most commands, [`NEVER`](crate::vocabulary::NEVER) if
     /// there is no end.
     pub blocks: Duration,
     /// True time at which the server received all of it; the server executes it then, unless it blocks or is queued.

@@ -21,6 +21,8 @@ pub struct Terms {
     pub linger: Duration,
     /// Each process may keep a subscription and its task.
     pub stays_subscribed: bool,
+    /// Number of tasks that a process keeps beside it.
+    pub kept_tasks: u32,
     /// A successful release does not say that the lock was still held.
     pub releases_silently: bool,
     /// Longest difference between two leases that the lock makes of the same requested lease.
@@ -69,6 +71,7 @@ impl Terms {
         tells: false,
         linger: Duration::ZERO,
         stays_subscribed: false,
+        kept_tasks: 0,
         releases_silently: false,
         lease_spread: Duration::ZERO,
         refuses_early: false,

@@ -26,7 +26,7 @@ const RIVAL_GIVES_BACK: OpId = 6;
 /// Result of a rehearsal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rehearsed {
-    /// Reason why the first client was not granted a free lock; `None` if it was.
+    /// Reason why the lock cannot be judged: the first client was not granted a free lock, or a grant without the promised deadline.
     pub(crate) refused: Option<String>,
     /// Reason why the holders of the lock cannot be observed; `None` if they can.
     pub(crate) unobservable: Option<String>,
@@ -53,9 +53,11 @@ pub(crate) fn rehearse(
     let open = run.open_error.as_ref();
     let open = open.map(|error| format!("`open` failed: {error}"));
     let refused = match told {
-        Some(None) => None,
-        Some(Some(why)) => Some(open.unwrap_or(why)),
-        None => Some(open.unwrap_or_else(|| "the call never ended".to_owned())),
+        Some(None) => without_deadline(promises, run),
+        Some(Some(why)) => Some(not_granted(&open.unwrap_or(why))),
+        None => Some(not_granted(
+            open.as_deref().unwrap_or("the call never ended"),
+        )),
     };
     let is_lock = promises.kind.whole().is_some();
     let unobservable = if refused.is_none() && is_lock && run.history.observed {
@@ -122,6 +124,29 @@ fn told(what: &What) -> Option<Option<String>> {
     } else {
         None
     }
+}
+
+fn not_granted(why: &str) -> String {
+    format!(
+        "its only client asked for a free lock while nothing was wrong, and was not granted it\n  {why}"
+    )
+}
+
+/// Returns the reason why a grant cannot be judged that has no deadline although the lock promises one: it counts as over at once.
+fn without_deadline(promises: Promises, run: &Run) -> Option<String> {
+    let mut entries = run.history.entries.iter();
+    let is_over = entries.any(|entry| {
+        let What::Ok {
+            op: ASK, deadline, ..
+        } = entry.what
+        else {
+            return false;
+        };
+        deadline == Some(entry.at)
+    });
+    (promises.deadline && is_over).then(|| {
+        "the lock promises a deadline (`with_deadline`), but `Subject::deadline` returns none for its grant".to_owned()
+    })
 }
 
 /// Holders that a majority of the servers stores at one moment.

@@ -1,9 +1,10 @@
 //! How long a command asks its server to wait before the server answers.
 
+use crate::vocabulary::NEVER;
 use std::time::Duration;
 
 /// Returns the longest time for which the server may block before it answers a command: zero if the command does not block,
-/// [`Duration::MAX`] if it blocks until something happens. The command's name is in upper case; `words` are its arguments.
+/// [`NEVER`] if it blocks until something happens. The command's name is in upper case; `words` are its arguments.
 pub(super) fn blocks_for<'a>(command: &str, mut words: impl Iterator<Item = &'a [u8]>) -> Duration {
     let seconds = |word: Option<&[u8]>| time(word, 1.0);
     let milliseconds = |word: Option<&[u8]>| time(word, 0.001);
@@ -33,8 +34,10 @@ fn time(word: Option<&[u8]>, unit_seconds: f64) -> Duration {
         .filter(|number| *number >= 0.0);
     match number {
         None => Duration::ZERO,
-        Some(0.0) => Duration::MAX,
-        Some(number) => Duration::try_from_secs_f64(number * unit_seconds).unwrap_or(Duration::MAX),
+        Some(0.0) => NEVER,
+        Some(number) => {
+            Duration::try_from_secs_f64(number * unit_seconds).map_or(NEVER, |it| it.min(NEVER))
+        }
     }
 }
 
@@ -56,10 +59,10 @@ mod tests {
         assert_eq!(blocks("WAIT 1 40"), ms(40));
         assert_eq!(blocks("XREAD COUNT 1 block 30 STREAMS a $"), ms(30));
         assert_eq!(blocks("XREAD STREAMS block 30"), ms(0), "a key");
-        assert_eq!(blocks("BLPOP a 0"), Duration::MAX);
+        assert_eq!(blocks("BLPOP a 0"), NEVER);
         assert_eq!(blocks("BLPOP a x"), ms(0));
         assert_eq!(blocks("BLPOP a -1"), ms(0));
-        assert_eq!(blocks("BLPOP a 1e300"), Duration::MAX);
+        assert_eq!(blocks("BLPOP a 1e300"), NEVER);
         assert_eq!(blocks("GET 5"), ms(0));
     }
 }

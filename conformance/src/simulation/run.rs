@@ -171,6 +171,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
             Duration::ZERO
         },
         stays_subscribed: promises.stays_subscribed,
+        kept_tasks: promises.kept_tasks,
         releases_silently: promises.releases_silently,
         refuses_early: promises.refuses_early,
         hold: promises.hold_share.map_or(Duration::ZERO, part),

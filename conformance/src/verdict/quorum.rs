@@ -133,10 +133,13 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
         let theirs = *cause == Cause::Client(belief.actor.host);
         match (known, stands) {
             // The owner of a reentrant lock has given an earlier grant back under the same token, or the call has undone an earlier
-            // round.
-            (Some(_), None) if theirs && at < belief.from => {
-                votes.retain(|vote| vote.node != *node)
-            }
+            // round. What the node had dropped before, a request of the process cannot give back.
+            (
+                Some(Vote {
+                    stored: Some(_), ..
+                }),
+                None,
+            ) if theirs && at < belief.from => votes.retain(|vote| vote.node != *node),
             (Some(vote), stands) => {
                 vote.becomes(stands, *cause, theirs.then_some(at.at + lasts), at.at)
             }
@@ -391,6 +394,23 @@ mod tests {
         };
         assert!(!stands(true), "three nodes granted it");
         assert!(stands(false), "four nodes did");
+    }
+
+    /// Seed 5086 of `redlock-watchdog`: one of three nodes drops the token, and stores that of another task of the process, before
+    /// the call is granted the lock.
+    #[test]
+    fn a_node_that_drops_a_token_before_the_grant_has_forgotten_it() {
+        let stands = |cause| {
+            let mut entries = vec![(0, tries(1, 0))];
+            entries.extend((0..3).map(|node| (0, stores_on(node, 0, "a", Some(12)))));
+            entries.extend([(1, empties(0, cause)), (1, stores_on(0, 0, "b", Some(13)))]);
+            entries.push((2, granted(1, Some(11))));
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(5);
+            at_eight(&history, Property::GroundedBelief)
+        };
+        assert!(!stands(Cause::Fault), "two nodes remember");
+        assert!(stands(Cause::Client(0)), "the call gave one back");
     }
 
     #[test]

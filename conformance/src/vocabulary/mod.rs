@@ -10,6 +10,11 @@ mod promises;
 mod refusal;
 mod topology;
 
+use std::time::Duration;
+
+/// A time that never comes. A sum of hundreds of such times is in the range of `Duration`.
+pub const NEVER: Duration = Duration::from_secs(1 << 54);
+
 pub(crate) use actor::PROBES_MAX;
 pub use actor::{Actor, FIRST_PROBE_OP, OpId, PROBE_HOST, PROBE_OP};
 pub use holder::{Holder, Scope, Stored, Token};

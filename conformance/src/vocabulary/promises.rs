@@ -22,7 +22,7 @@ pub struct Promises {
     pub topology: Topology,
     /// True if a holder may acquire the lock again. The lock is free after as many releases as acquisitions.
     pub reentrant: bool,
-    /// Grants carry a deadline or are renewed, so the lock promises exclusion past the lease too.
+    /// Each grant has a deadline (`Subject::deadline`), so the lock promises exclusion past the lease too.
     pub deadline: bool,
     /// Largest relative error between a client's and a server's clock that the lock tolerates, in parts per million.
     pub drift_ppm: u32,
@@ -41,6 +41,8 @@ pub struct Promises {
     pub lingers: bool,
     /// A process keeps a subscription, and the task behind it, for as long as it has the lock object.
     pub stays_subscribed: bool,
+    /// Number of tasks that a process keeps for as long as it has the lock object, beside that of its subscription.
+    pub kept_tasks: u32,
     /// A release returns nothing, so its success does not say that the lock was still held.
     pub releases_silently: bool,
     /// A grant that is released early keeps other clients out until this part of a lease has passed: 12 means a twelfth.
@@ -118,6 +120,7 @@ impl Promises {
             tells: false,
             lingers: false,
             stays_subscribed: false,
+            kept_tasks: 0,
             releases_silently: false,
             hold_share: None,
             fair: false,
@@ -232,8 +235,8 @@ impl Promises {
         self
     }
 
-    /// Promises that without faults every call returns an answer. After a lost request or reply a call of a lock that waits by
-    /// itself asks again.
+    /// Promises that without faults every call returns an answer; a call whose wait is over while a request is outstanding may end in an
+    /// error. After a lost request or reply a call of a lock that waits by itself asks again.
     #[must_use]
     pub const fn answering(mut self) -> Self {
         self.answers = true;
@@ -252,6 +255,14 @@ impl Promises {
     #[must_use]
     pub const fn staying_subscribed(mut self) -> Self {
         self.stays_subscribed = true;
+        self
+    }
+
+    /// Declares that a process keeps so many tasks for as long as it has the lock object, for instance one that owns the connection and
+    /// serves a channel, or one that extends leases. One more task that remains still breaks P15.
+    #[must_use]
+    pub const fn keeping_tasks(mut self, count: u32) -> Self {
+        self.kept_tasks = count;
         self
     }
 

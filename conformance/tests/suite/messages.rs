@@ -49,7 +49,7 @@ const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 macro_rules! lock {
-    ($name:ident, $open:expr, $try_lock:expr, $release:expr) => {
+    ($name:ident, $open:expr, $try_lock:expr, $release:expr, $promises:expr) => {
         struct $name;
 
         impl Subject for $name {
@@ -59,7 +59,7 @@ macro_rules! lock {
                 stringify!($name)
             }
             fn promises(&self) -> Promises {
-                Promises::mutex_on_one_node()
+                $promises
             }
             async fn open(
                 &self,
@@ -100,10 +100,14 @@ fn fails(_: &Host) -> Result<(), BoxError> {
     Err("no configuration file at /etc/lock.toml".into())
 }
 
-lock!(DoesNotOpen, fails, true, false);
-lock!(NeverGrants, opens, false, false);
-lock!(ScriptedRelease, opens, true, false);
-lock!(BareDel, opens, true, true);
+const MUTEX: Promises = Promises::mutex_on_one_node();
+const RENEWS: Promises = MUTEX.with_deadline().renewing();
+
+lock!(WithoutDeadline, opens, true, false, RENEWS);
+lock!(DoesNotOpen, fails, true, false, MUTEX);
+lock!(NeverGrants, opens, false, false, MUTEX);
+lock!(ScriptedRelease, opens, true, false, MUTEX);
+lock!(BareDel, opens, true, true, MUTEX);
 
 #[test]
 fn an_error_of_open_is_shown() {
@@ -122,6 +126,19 @@ fn a_lock_that_is_never_granted_is_told_so() {
     assert!(message.contains("asked for a free lock"), "{message}");
     assert!(
         message.contains("the call answered: held by another"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_promised_deadline_that_is_missing_is_told() {
+    let message = panic_of(check(WithoutDeadline).quick());
+    assert!(
+        message.starts_with("WithoutDeadline cannot be judged"),
+        "{message}"
+    );
+    assert!(
+        message.contains("but `Subject::deadline` returns none"),
         "{message}"
     );
 }

@@ -30,11 +30,13 @@ pub(super) fn looks(history: &History) -> Vec<Look<'_>> {
     // An untidy lock may leave keys for a lease, but none for ever where nothing went wrong.
     let tidy = history.terms.tidy;
     let mut dead = !tidy;
-    // A process may have opened its subscription as soon as it has the lock object.
+    // A process may have opened its subscription, and begun its tasks, as soon as it has the lock object.
+    let processes = processes(history);
     let kept = match history.terms.stays_subscribed {
-        true => processes(history),
+        true => processes,
         false => 0,
     };
+    let kept_tasks = processes * usize::try_from(history.terms.kept_tasks).unwrap_or(usize::MAX);
     for (at, what) in history.iter() {
         dead |= matches!(what, What::Crash { .. } | What::Panic { .. });
         if let What::Remains {
@@ -46,12 +48,17 @@ pub(super) fn looks(history: &History) -> Vec<Look<'_>> {
         {
             // The task behind a subscription stays with it.
             let stay = kept.min(*subscriptions);
+            let tasks_stay = stay.saturating_add(kept_tasks);
             looks.push(Look {
                 at,
                 keys: if dead { endless } else { keys },
                 endless,
                 subscriptions: if tidy { subscriptions - stay } else { 0 },
-                tasks: if tidy { tasks.saturating_sub(stay) } else { 0 },
+                tasks: if tidy {
+                    tasks.saturating_sub(tasks_stay)
+                } else {
+                    0
+                },
             });
         }
     }

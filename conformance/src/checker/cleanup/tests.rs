@@ -69,6 +69,24 @@ fn each_process_may_stay_subscribed() {
     assert!(!may_stay(&[], 1, 0, false), "it does not say so");
 }
 
+/// Two processes have called the lock.
+#[test]
+fn each_process_may_keep_tasks() {
+    let may_stay = |subscriptions, tasks| {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, tries(2, 1)),
+            (9, remains(&[], subscriptions, tasks)),
+            (90, remains(&[], subscriptions, tasks)),
+        ]);
+        history.terms.kept_tasks = 1;
+        CleanUp.check(&history) == Finding::Valid
+    };
+    assert!(may_stay(0, 2));
+    assert!(!may_stay(0, 3), "a process has two");
+    assert!(!may_stay(1, 1), "a subscription may not");
+}
+
 #[test]
 fn a_subscription_may_linger_but_not_for_long() {
     let left_until = |gone_ms, keys: &[&str], linger| {

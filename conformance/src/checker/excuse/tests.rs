@@ -107,6 +107,8 @@ fn histories(excuse: Excuse) -> (History, History) {
                 refused_for_writer(Call::Try { mode }),
             )
         }
+        Excuse::OutOfTime => (error_at_the_end(None), error_at_the_end(Some(7))),
+        Excuse::RefusedOutOfTime => (refused_at_the_end(None), refused_at_the_end(Some(7))),
         Excuse::EarlierRequest => (asked_before(5), asked_before(4)),
         Excuse::UndoneMeanwhile => (undone_until(7), undone_until(4)),
         Excuse::GrantedTooLate => (granted_after(11), granted_after(6)),
@@ -849,6 +851,23 @@ fn found_broken(before: Option<u64>) -> History {
     );
     history.dials(0, 0, 1, Some(15));
     history
+}
+
+/// A client waits from 3 to 8 for a lock that is free. Its request is answered at `replied`.
+fn waits_in_vain(end: What, replied: Option<u64>) -> History {
+    let mut history = history(vec![(3, waits(1, 0, 5)), (8, end)]);
+    history.terms.answers = true;
+    history.dials(0, 0, 3, None);
+    history.asks(0, 5, Some(7), replied);
+    history
+}
+
+fn error_at_the_end(replied: Option<u64>) -> History {
+    waits_in_vain(unknown(1), replied)
+}
+
+fn refused_at_the_end(replied: Option<u64>) -> History {
+    waits_in_vain(refused(1), replied)
 }
 
 fn script_lost(told: &[u64]) -> History {

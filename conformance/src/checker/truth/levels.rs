@@ -2,7 +2,7 @@
 
 use super::Facts;
 use crate::history::{
-    Belief, Call, End, Excuse, Fate, OpId, Operation, Outcome, Refusal, Request, TokenSpan,
+    Belief, Call, End, Excuse, Fate, NEVER, OpId, Operation, Outcome, Refusal, Request, TokenSpan,
 };
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ impl Facts<'_> {
         });
         let landed = sent.filter_map(|request| match self.0.fate(request) {
             Fate::RequestLost => None,
-            Fate::Open => Some(request.executed.unwrap_or(Duration::MAX)),
+            Fate::Open => Some(request.executed.unwrap_or(NEVER)),
             Fate::Delivered | Fate::Refused | Fate::Late | Fate::ReplyLost => request.executed,
         });
         let landed = landed.fold(it.ended.at, Duration::max);

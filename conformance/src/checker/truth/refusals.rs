@@ -4,8 +4,8 @@ use super::Facts;
 use crate::{
     checker::{in_process, room},
     history::{
-        Belief, Call, Cause::Client, Excuse, Kind, Moment, Operation, Outcome, Refusal, Request,
-        TokenSpan, What,
+        Belief, Call, Cause::Client, Excuse, Kind, Moment, NEVER, Operation, Outcome, Refusal,
+        Request, TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -52,13 +52,16 @@ impl Facts<'_> {
         if self.quorum() > 1 {
             return self.hurried(it) || !self.free_majority(it, !beside);
         }
-        if self.0.accepts(Excuse::EarlierRequest) && self.is_executed_with_an_earlier_one(it) {
+        if self.0.accepts(Excuse::RefusedOutOfTime) && self.0.runs_out_of_time(it)
+            || self.0.accepts(Excuse::EarlierRequest) && self.is_executed_with_an_earlier_one(it)
+        {
             return true;
         }
-        let alone = heard && !beside;
+        // Where a fault struck, it may be one of an earlier call that lands late, or the call may have undone it without a reply.
         let anothers = |span: &TokenSpan<'_>| {
-            let own = alone && span.owner == Some(host) && it.asked < span.from;
-            !own && span.stood_within(it.asked, it.ended)
+            let own = !beside && span.owner == Some(host) && it.asked < span.from;
+            let sure = || heard || self.is_own_still(it, span);
+            !(own && sure()) && span.stood_within(it.asked, it.ended)
         };
         // A waiter stores its own place in a queue. A reservation is made by a release, also of the same process, and for
         // another call than the one that is refused.
@@ -69,6 +72,25 @@ impl Facts<'_> {
             || self.0.queued().spans.iter().any(anothers)
             || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)
+    }
+
+    /// Returns true if a request of the call stored the token, and the token stands at its end, or each request of the call was
+    /// answered in time.
+    fn is_own_still(&self, it: &Operation, span: &TokenSpan<'_>) -> bool {
+        let stored = |request: &&Request| {
+            let executed = request.executed == Some(span.from.at);
+            executed && self.0.session(request).node == span.node
+        };
+        let of_call = |request: &&Request| {
+            let sent = request.sent_at();
+            it.asked <= sent && sent < it.ended
+        };
+        let requests = || self.0.requests_of(it.actor.host);
+        let (own, others): (Vec<_>, Vec<_>) = requests().filter(stored).partition(of_call);
+        let answered = |request: &Request| request.replied.is_some_and(|at| at <= it.ended.at);
+        !own.is_empty()
+            && others.is_empty()
+            && (span.stood(it.ended) || requests().filter(of_call).all(answered))
     }
 
     /// Returns true if the server executed a request of an earlier call of the process, which had no answer, at the same instant as a
@@ -191,7 +213,7 @@ impl Facts<'_> {
             of_call && request.blocks.is_zero()
         });
         let replies = sent.map(|request| {
-            let replied = request.replied.unwrap_or(Duration::MAX);
+            let replied = request.replied.unwrap_or(NEVER);
             (request.sent, replied.min(it.ended.at))
         });
         let waited = if matches!(it.call, Call::Try { .. }) {
@@ -278,6 +300,42 @@ mod tests {
         assert!(lie(expired).is_some());
         let just = held_by_c1(vec![(10, tries(2, 1)), (12, refused(2))]);
         assert_eq!(lie(just), None);
+    }
+
+    /// The call begins at 2 with SET NX, whose reply a cut of the connection takes away. It asks again at 4, or removes its token at 5.
+    #[test]
+    fn a_token_that_the_call_stored_and_left_is_its_own_in_spite_of_a_fault() {
+        let lies = |sent: u64, undone: bool, replied: Option<u64>| {
+            let cut = What::Cut {
+                host: 0,
+                node: 0,
+                lost: crate::scenario::Lost::Reply,
+            };
+            let mut entries = vec![
+                (1, tries(1, 0)),
+                (
+                    1,
+                    What::Info {
+                        op: 1,
+                        error: CANCELLED.to_owned(),
+                    },
+                ),
+                (2, tries(2, 0)),
+                (3, stores(0, "a", Some(13))),
+                (3, cut),
+            ];
+            entries.extend(undone.then(|| (5, empties(0, Client(0)))));
+            entries.push((6, refused(2)));
+            let mut history = history(entries);
+            history.dials(0, 0, 0, None);
+            history.asks(0, sent, Some(3), replied);
+            history.asks(0, 4, Some(4), Some(5));
+            Truth.check(&history) != Finding::Valid
+        };
+        assert!(lies(2, false, None));
+        assert!(!lies(1, false, None), "the request of an earlier call");
+        assert!(!lies(2, true, None), "it has undone what it cannot know");
+        assert!(lies(2, true, Some(4)), "each request was answered");
     }
 
     /// Seed 8024 of `fenced-redlock`: on slow links the time was over before its number was stored.
