@@ -46,14 +46,17 @@ pub(super) fn looks(history: &History) -> Vec<Look<'_>> {
             tasks,
         } = what
         {
-            // The task behind a subscription stays with it.
-            let stay = kept.min(*subscriptions);
-            let tasks_stay = stay.saturating_add(kept_tasks);
+            // The task behind a subscription stays also while it has lost the subscription.
+            let tasks_stay = kept.saturating_add(kept_tasks);
             looks.push(Look {
                 at,
                 keys: if dead { endless } else { keys },
                 endless,
-                subscriptions: if tidy { subscriptions - stay } else { 0 },
+                subscriptions: if tidy {
+                    subscriptions.saturating_sub(kept)
+                } else {
+                    0
+                },
                 tasks: if tidy {
                     tasks.saturating_sub(tasks_stay)
                 } else {

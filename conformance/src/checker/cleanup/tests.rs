@@ -64,7 +64,11 @@ fn each_process_may_stay_subscribed() {
     assert!(may_stay(&[], 2, 2, true));
     assert!(may_stay(&[], 2, 0, true));
     assert!(!may_stay(&[], 3, 2, true), "a process has two");
-    assert!(!may_stay(&[], 1, 2, true), "a task without a subscription");
+    assert!(
+        may_stay(&[], 1, 2, true),
+        "a task has lost its subscription"
+    );
+    assert!(!may_stay(&[], 2, 3, true), "a process has two tasks");
     assert!(!may_stay(&["lock"], 2, 2, true), "keys may not");
     assert!(!may_stay(&[], 1, 0, false), "it does not say so");
 }
