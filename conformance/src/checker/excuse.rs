@@ -254,7 +254,8 @@ impl Excuse {
                 "a call ends in an error because its wait is over while one of its requests is outstanding"
             }
             Self::RefusedOutOfTime => {
-                "the wait of a call at one server is over while one of its requests is outstanding: it says that it was not granted the lock"
+                "the wait of a call is over while the only server has not answered one of its requests: it may say that it was not \
+                 granted the lock"
             }
             Self::EarlierRequest => {
                 "a node executes a request of an earlier call of the process meanwhile, so it does not count as free"
@@ -285,7 +286,9 @@ impl Excuse {
                 "another task of the same process has a grant that it has not released, or asked before: the lock may exclude the \
                  tasks of a process in the process, so the waiter asks the server only after that"
             }
-            Self::WakeUpLost => "the waiter's own connection broke, so its wake-up may be lost",
+            Self::WakeUpLost => {
+                "the waiter's own connection broke, and there was no time to subscribe again before the release, whose message may be lost"
+            }
             Self::PauseAfterFault => {
                 "a fault ends shortly before the call, or the call finds a connection broken: its process pauses before it sends a \
                  request again"
@@ -449,7 +452,9 @@ impl Excuse {
             Self::HeldInProcess => "the other call is one of another process",
             Self::ReaderOfProcess => "the other reader is one of another process",
             Self::RivalWaits => "the other client does not wait",
-            Self::OutOfTime | Self::RefusedOutOfTime => "the request is answered before",
+            Self::OutOfTime | Self::RefusedOutOfTime => {
+                "the request is answered before the wait is over"
+            }
             Self::EarlierRequest => "the node executed that request before the call",
             Self::UndoneMeanwhile => "no request of that call is under way any more",
             Self::GrantedTooLate => "the reply takes half of the lease",

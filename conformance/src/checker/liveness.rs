@@ -14,7 +14,7 @@
 //! No call may hang, whatever the lock promises: a call whose wait is over, in a process that runs and has no request under
 //! way, returns within two leases, and two request timeouts with the pauses after them.
 //!
-//! A call may say that its wait is over while one of its requests is outstanding.
+//! A call whose wait is over may end in an error while one of its requests is outstanding.
 //!
 //! An error is excused by what happened to requests of the same process that were sent or outstanding during the call:
 //! the call found a connection broken, a reply was lost, a node failed, or a server had lost its scripts. The next call
@@ -338,8 +338,8 @@ fn is_left_waiting(history: &Reading<'_>, it: &Operation) -> bool {
     })
 }
 
-/// True if the reply to the last request of a call came on a connection that broke at `broke`, meanwhile: the call reports what the
-/// server said, and no broken connection.
+/// True if a call received the reply to its last request although the connection broke at `broke`, while the reply was on its way: the
+/// error of the call is about this reply, and not about the connection.
 fn has_last_reply(history: &Reading<'_>, it: &Operation, broke: Duration) -> bool {
     let requests = history.requests_of(it.actor.host);
     let sent =

@@ -672,3 +672,68 @@ pub(crate) mod hand_made {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{hand_made::*, *};
+    use crate::{
+        history::{NEVER, Reading, What},
+        scenario::{Fault, Lost, Topology},
+    };
+
+    /// Faults that never end, calls without a result, requests without a reply.
+    #[test]
+    fn no_checker_panics_at_what_never_ends() {
+        let faults = [
+            Fault::NodePause { node: 0 },
+            Fault::NodeFreeze { node: 0 },
+            Fault::Suspend { host: 0 },
+            Fault::NodeDrift { node: 0, ppm: 300 },
+            Fault::Drift { host: 0, ppm: 300 },
+        ];
+        for (fault, nodes) in faults
+            .into_iter()
+            .flat_map(|fault| [(fault, 1), (fault, 3)])
+        {
+            let lost = Lost::Late;
+            let mut history = history(vec![
+                (0, stores(0, "a", Some(12))),
+                (0, waits(1, 0, 5)),
+                (1, granted(1, Some(11))),
+                (2, waits(2, 0, 5)),
+                (2, waits(3, 1, 5)),
+                (2, renews(4, 0, 1)),
+                (3, What::Strikes { fault }),
+                (3, What::Pause { host: 0 }),
+                (
+                    3,
+                    What::Cut {
+                        host: 1,
+                        node: 0,
+                        lost,
+                    },
+                ),
+                (4, releases(5, 1, 1)),
+                (6, refused(3)),
+                (40, What::Crash { host: 1 }),
+            ]);
+            history.topology = Topology::Nodes(nodes);
+            let terms = &mut history.terms;
+            (terms.waits, terms.answers, terms.tells) = (true, true, true);
+            (terms.tidy, terms.fair, terms.signals) = (true, true, true);
+            (terms.wake, terms.hold) = (Some(s(2)), s(1));
+            for host in 0..2 {
+                history.dials(host, 0, 0, None);
+                history.asks(usize::from(host), 2, None, None);
+                if let Some(request) = history.requests.last_mut() {
+                    request.blocks = NEVER;
+                }
+            }
+            let reading = Reading::of(&history);
+            let broken = CHECKERS
+                .iter()
+                .filter(|it| it.judge(&reading).witness().is_some());
+            assert!(broken.count() > 0, "{fault:?}: nothing was judged");
+        }
+    }
+}

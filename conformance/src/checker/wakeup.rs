@@ -251,7 +251,7 @@ fn woken_by(
     let from = free.from.max(ahead.unwrap_or(Duration::ZERO)).max(asks);
     let last = fault_intervals.last_without_majority(host, since, to);
     let last = last.filter(|_| history.accepts(Excuse::WakeUpLost));
-    // A waiter that has subscribed again by the release hears of it.
+    // A waiter that had time to subscribe again before the release receives its message.
     let well = last.map(|last| last.saturating_add(history.recovery()));
     let missed = well.filter(|&well| free.from < well);
     missed.map_or(from, |well| from.max(free.lease_end).max(well))

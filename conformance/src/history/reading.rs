@@ -145,13 +145,13 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// True if a call has used up its wait while it could not ask yet, or a request of it was outstanding.
+    /// True if the wait of a call was over when it ended, and it still dialled or waited for a reply.
     #[must_use]
     pub fn runs_out_of_time(&self, call: &Operation) -> bool {
         let Call::Acquire { wait, .. } = call.call else {
             return false;
         };
-        // The client measures the wait by its own clock.
+        // The client measures the wait by its own clock, which may be fast.
         let wait = wait.saturating_sub(wait / 50 + self.terms.timing_tolerance());
         let (host, asked, ended) = (call.actor.host, call.asked.at, call.ended.at);
         let later = |at: Option<Duration>| at.is_none_or(|at| ended <= at);

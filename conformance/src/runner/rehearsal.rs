@@ -26,7 +26,7 @@ const RIVAL_GIVES_BACK: OpId = 6;
 /// Result of a rehearsal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rehearsed {
-    /// Reason why the lock cannot be judged: the first client was not granted a free lock, or a grant without the promised deadline.
+    /// Reason why the lock cannot be judged: the first client was not granted a free lock, or its grant lacks the promised deadline.
     pub(crate) refused: Option<String>,
     /// Reason why the holders of the lock cannot be observed; `None` if they can.
     pub(crate) unobservable: Option<String>,
@@ -132,7 +132,7 @@ fn not_granted(why: &str) -> String {
     )
 }
 
-/// Returns the reason why a grant cannot be judged that has no deadline although the lock promises one: it counts as over at once.
+/// Returns the reason why a lock cannot be judged that promises a deadline: its grant has none, and so counts as over at once.
 fn without_deadline(promises: Promises, run: &Run) -> Option<String> {
     let mut entries = run.history.entries.iter();
     let is_over = entries.any(|entry| {

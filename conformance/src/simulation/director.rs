@@ -8,7 +8,10 @@ use super::{
 use crate::{
     history::What,
     scenario::{Fault, Op, Scenario},
-    vocabulary::{FIRST_PROBE_OP, Mode, PROBE_HOST, PROBE_OP, PROBES_MAX, Refusal, Topology},
+    vocabulary::{
+        CLEAN_UPS_PER_LEASE, FIRST_PROBE_OP, Mode, PROBE_HOST, PROBE_OP, PROBES_MAX, Refusal,
+        Topology,
+    },
 };
 use std::{sync::Arc, time::Duration};
 
@@ -35,9 +38,6 @@ fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
 
 /// After its last event a run goes on for this part of a lease at least.
 const REST: u32 = 3;
-
-/// A lock that does not say how long it pauses between two requests pauses for this part of a lease at most.
-const PAUSE: u32 = 8;
 
 /// Round trips in which a new process acquires a permit: to dial, to log in, to load a script and to ask.
 const ROUND_TRIPS_TO_A_PERMIT: u32 = 8;
@@ -68,12 +68,13 @@ impl World {
         self.probe();
     }
 
-    /// Time after the last event until which P15 can judge what is left: a request that was under way fails, the next fails as
-    /// well, and after a pause the one that cleans up is answered.
+    /// Time after the last event that a client has to clean up (P15): its outstanding request fails, the next one fails too, and
+    /// after a pause a server answers the third.
     fn rest(&self) -> Duration {
         let lease = self.scenario.lease();
         let retry = self.promises.longest_retry(lease);
-        let clean_up = 3 * self.scenario.request_timeout() + retry + retry.max(lease / PAUSE);
+        let clean_up =
+            3 * self.scenario.request_timeout() + retry + retry.max(lease / CLEAN_UPS_PER_LEASE);
         clean_up.max(lease / REST)
     }
 

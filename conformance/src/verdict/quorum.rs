@@ -133,7 +133,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
         let theirs = *cause == Cause::Client(belief.actor.host);
         match (known, stands) {
             // The owner of a reentrant lock has given an earlier grant back under the same token, or the call has undone an earlier
-            // round. What the node had dropped before, a request of the process cannot give back.
+            // round. If the node had dropped the token before, it was no request of the process that removed it.
             (
                 Some(Vote {
                     stored: Some(_), ..

@@ -67,3 +67,6 @@ pub const REQUESTS_PER_LEASE: u32 = 6;
 /// Fewest requests of a waiter per lease, unless its lock promises another number. For a lock that does not wait by itself, the suite
 /// sends these requests.
 pub const POLLS_PER_LEASE: u32 = 8;
+
+/// Fewest requests per lease of a client that cleans up, unless its lock promises another pause between two of them.
+pub(crate) const CLEAN_UPS_PER_LEASE: u32 = 8;

@@ -235,8 +235,8 @@ impl Promises {
         self
     }
 
-    /// Promises that without faults every call returns an answer; a call whose wait is over while a request is outstanding may end in an
-    /// error. After a lost request or reply a call of a lock that waits by itself asks again.
+    /// Promises that without faults every call returns an answer. Only a call whose wait is over while one of its requests is
+    /// outstanding may end in an error. After a lost request or reply a call of a lock that waits by itself asks again.
     #[must_use]
     pub const fn answering(mut self) -> Self {
         self.answers = true;
@@ -258,7 +258,7 @@ impl Promises {
         self
     }
 
-    /// Declares that a process keeps so many tasks for as long as it has the lock object, for instance one that owns the connection and
+    /// Declares that a process keeps this number of tasks for as long as it has the lock object, for instance one that owns the connection and
     /// serves a channel, or one that extends leases. One more task that remains still breaks P15.
     #[must_use]
     pub const fn keeping_tasks(mut self, count: u32) -> Self {

@@ -46,7 +46,7 @@ pub(super) fn looks(history: &History) -> Vec<Look<'_>> {
             tasks,
         } = what
         {
-            // The task behind a subscription stays also while it has lost the subscription.
+            // The task behind a subscription goes on when its connection breaks, to subscribe again.
             let tasks_stay = kept.saturating_add(kept_tasks);
             looks.push(Look {
                 at,

@@ -1,11 +1,11 @@
 //! Tasks that clean up: for how long they may look for a request that may land yet, and send one request after the other.
 
 use super::{DRIFT, Look};
-use crate::history::{Excuse, Operation, Outcome, Reading, Request};
+use crate::{
+    history::{Excuse, Operation, Outcome, Reading, Request},
+    vocabulary::CLEAN_UPS_PER_LEASE,
+};
 use std::{collections::BTreeSet, time::Duration};
-
-/// A task that cleans up may pause for an eighth of the lease between two requests, if the lock does not say that it pauses for longer.
-const SWEEPS: u32 = 8;
 
 /// Returns the time until which a process may look for its unanswered requests: a lease after it learned that they stay
 /// unanswered, or after it gave back the grant for which it had sent them. A call that found its connection broken cannot tell
@@ -200,7 +200,7 @@ fn owners(history: &Reading<'_>, look: &Look<'_>) -> Option<BTreeSet<u8>> {
 
 /// Longest pause of a task between two requests.
 fn longest_pause(history: &Reading<'_>) -> Duration {
-    history.terms.retry.max(history.lease / SWEEPS) + history.terms.timing_tolerance()
+    history.terms.retry.max(history.lease / CLEAN_UPS_PER_LEASE) + history.terms.timing_tolerance()
 }
 
 /// Returns the time at which a process has the reply to a request, or knows that there will be none.

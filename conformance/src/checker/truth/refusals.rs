@@ -57,7 +57,7 @@ impl Facts<'_> {
         {
             return true;
         }
-        // Where a fault struck, it may be one of an earlier call that lands late, or the call may have undone it without a reply.
+        // If a fault struck, a request of an earlier call may have stored the token late, or this call may have removed it again.
         let anothers = |span: &TokenSpan<'_>| {
             let own = !beside && span.owner == Some(host) && it.asked < span.from;
             let sure = || heard || self.is_own_still(it, span);
@@ -74,8 +74,8 @@ impl Facts<'_> {
             || self.0.counts_holders() && self.counted_others(it, beside)
     }
 
-    /// Returns true if a request of the call stored the token, and the token stands at its end, or each request of the call was
-    /// answered in time.
+    /// Returns true if a request of the call stored the token, and either the token is stored at the end of the call, or the servers
+    /// answered each request of the call before it ended.
     fn is_own_still(&self, it: &Operation, span: &TokenSpan<'_>) -> bool {
         let stored = |request: &&Request| {
             let executed = request.executed == Some(span.from.at);
