@@ -519,6 +519,18 @@ mod tests {
     use super::*;
     use crate::checker::hand_made::*;
 
+    /// The checkers add other times to it.
+    #[test]
+    fn a_fault_that_never_ends_leaves_room_for_sums() {
+        let fault = Fault::Suspend { host: 0 };
+        let history = history(vec![(3, What::Strikes { fault })]);
+        let intervals = history.fault_intervals();
+        let last = intervals.last(0, s(1), s(9));
+        let over = intervals.wait_over(0, s(1), s(5));
+        assert_eq!(last, Some(NEVER));
+        assert!(over >= NEVER && over.checked_add(100 * NEVER).is_some());
+    }
+
     #[test]
     fn a_pause_lasts_until_its_last_end() {
         let history = history(vec![
