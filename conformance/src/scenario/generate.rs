@@ -5,7 +5,7 @@
 //! of the verdict matrix gets its share of runs.
 
 use super::{
-    Event, Fault, Happening, Op, Scenario, Schedule, Topology,
+    Event, Fault, Happening, Lost, Op, Scenario, Schedule, Topology,
     chance::below,
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
     workload,
@@ -16,7 +16,10 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use std::ops::{Range, RangeInclusive};
+use std::{
+    collections::BTreeSet,
+    ops::{Range, RangeInclusive},
+};
 
 /// Lease in milliseconds of proportional scenarios before they are scaled to their own lease.
 const LEASE_MS: u64 = 30_000;
@@ -300,6 +303,7 @@ fn scenarios(
                         ..strike
                     })
                     .filter_map(|strike| Some((strike, strike.event(hosts, topology, times)?)));
+                let mut last = None;
                 let faults: Vec<_> = faults
                     .map(|(strike, fault)| {
                         let aim = Aim {
@@ -307,10 +311,18 @@ fn scenarios(
                             length: strike.length,
                             host: fault.host(),
                         };
-                        aimed(aim, fault, &events, times, workload.visits())
+                        let is_last = is_last(aim, &fault);
+                        let aimed = aimed(aim, fault, &events, times, workload.visits());
+                        if is_last {
+                            last = Some(last.map_or(aimed.0, |last: u64| last.min(aimed.0)));
+                        }
+                        aimed
                     })
                     .collect();
                 events.extend(faults);
+                if let Some(last) = last {
+                    ended(&mut events, last);
+                }
                 events.sort_by_key(|&(at, _)| at);
                 let events = events.into_iter().zip(0..);
                 let events = events.map(|((at_ms, happening), id): (_, OpId)| Event {
@@ -355,6 +367,7 @@ enum Choice {
     Until,
     Visits,
     Messages,
+    Last,
 }
 
 impl Aim {
@@ -397,7 +410,11 @@ fn aimed(
         });
         theirs.min_by_key(|&(begins, _)| begins)
     };
-    let step = Step::drawn(aim);
+    let step = if is_last(aim, &fault) && aim.one_in(2, Choice::Step) {
+        Step::End
+    } else {
+        Step::drawn(aim)
+    };
     let access = || next(&|op| op == Op::Access);
     let next = visits
         .then(access)
@@ -439,6 +456,7 @@ const fn aimed_of_8(fault: Fault) -> u64 {
 enum Step {
     Acquisition,
     Extension,
+    End,
     Any,
 }
 
@@ -455,9 +473,40 @@ impl Step {
         match self {
             Self::Acquisition => op.mode().is_some(),
             Self::Extension => matches!(op, Op::Renew | Op::CancelledRenew { .. }),
+            Self::End => op.gives_back(),
             Self::Any => true,
         }
     }
+}
+
+/// Returns true for a part of the aimed cuts that lose a request: no client asks for the lock after them. What the lost request should
+/// have removed then remains to be seen, because no other client takes the lock or waits for it.
+fn is_last(aim: Aim, fault: &Happening) -> bool {
+    let Happening::Fault { fault, .. } = *fault else {
+        return false;
+    };
+    let loses = matches!(
+        fault,
+        Fault::Cut {
+            lost: Lost::Request,
+            ..
+        }
+    );
+    loses && aim.below(8, Choice::Aims) < aimed_of_8(fault) && aim.one_in(2, Choice::Last)
+}
+
+/// Removes what clients would begin after a time: each acquisition, what its client does afterwards, and each fault.
+fn ended(events: &mut Vec<(u64, Happening)>, last: u64) {
+    let mut over = BTreeSet::new();
+    events.retain(|&(at, ref happening)| match *happening {
+        Happening::Op { actor, op } => {
+            if at > last && op.mode().is_some() {
+                over.insert(actor);
+            }
+            !over.contains(&actor)
+        }
+        Happening::Fault { .. } => at <= last,
+    });
 }
 
 /// Returns the time from which the replies to an operation count that begins at `begins`. A client that waits for the lock gets
@@ -569,7 +618,7 @@ impl Strike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_seed_is_a_scenario() {
@@ -635,6 +684,39 @@ mod tests {
         assert!(
             at.len() == 3 && at.values().all(|&count| count > 100) && freed > 30 && long > 150,
             "{at:?}, at a release: {freed}, longer than the lease: {long}"
+        );
+    }
+
+    #[test]
+    fn a_lost_request_is_sometimes_the_last_thing_that_happens() {
+        let generator = Generator::new(Some("cut"));
+        let (mut releases, mut others) = (0, 0);
+        for scenario in (0..400).map(|seed| generator.scenario(seed)) {
+            let asks = scenario.ops().filter(|(.., op)| op.mode().is_some());
+            let last = asks.map(|(event, ..)| event.at_ms).max();
+            let cuts = scenario
+                .faults()
+                .filter_map(|(from, _, fault)| match fault {
+                    Fault::Cut {
+                        host,
+                        lost: Lost::Request,
+                        ..
+                    } if Some(from) >= last => Some((from, host)),
+                    _ => None,
+                });
+            for (from, host) in cuts {
+                let theirs = scenario
+                    .ops()
+                    .filter(|&(event, actor, _)| actor.host == host && event.at_ms <= from);
+                match theirs.last() {
+                    Some((.., op)) if op.gives_back() => releases += 1,
+                    _ => others += 1,
+                }
+            }
+        }
+        assert!(
+            releases > 20 && others > 20,
+            "{releases} releases, {others} others"
         );
     }
 
