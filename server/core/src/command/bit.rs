@@ -1,5 +1,6 @@
 //! Strings as rows of bits, the highest bit of each byte first (`bitops.c`).
 
+use super::bits;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, EncodingHint, Ttl, Value};
@@ -115,22 +116,6 @@ fn bit_range(len: usize, start: i64, end: i64, in_bits: bool) -> Option<(usize, 
     Some((first as usize * unit, (last as usize + 1) * unit))
 }
 
-/// Returns the bits `from..to` of `bytes` as whole bytes. `fill` sets the bits outside of the range.
-fn masked(bytes: &[u8], from: usize, to: usize, fill: bool) -> impl Iterator<Item = (usize, u8)> {
-    let (first, last) = (from / 8, to.div_ceil(8));
-    (first..last).map(move |at| {
-        let mut mask = 0xff_u8;
-        if at == first {
-            mask &= 0xff >> (from % 8);
-        }
-        if at + 1 == last && !to.is_multiple_of(8) {
-            mask &= !(0xff >> (to % 8));
-        }
-        let byte = bytes[at];
-        (at, if fill { byte | !mask } else { byte & mask })
-    })
-}
-
 fn bitcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     // Redis replies for a missing key before it checks the other arguments.
@@ -152,10 +137,7 @@ fn bitcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let in_bits = args.next().map_or(Ok(false), counts_bits)?;
         bit_range(bytes.len(), start, end, in_bits)
     };
-    let count = range.map_or(0, |(from, to)| {
-        let ones = |(_, byte): (usize, u8)| u64::from(byte.count_ones());
-        masked(&bytes, from, to, false).map(ones).sum()
-    });
+    let count = range.map_or(0, |(from, to)| bits::count(&bytes, from, to));
     Ok(Reply::Int(count as i64))
 }
 
@@ -189,10 +171,7 @@ fn bitpos(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some((from, to)) = bit_range(bytes.len(), start, end, in_bits) else {
         return Ok(Reply::Int(-1));
     };
-    let found = masked(&bytes, from, to, !bit).find_map(|(at, byte)| {
-        let zeros = if bit { byte } else { !byte }.leading_zeros();
-        (zeros < 8).then(|| at * 8 + zeros as usize)
-    });
+    let found = bits::find(&bytes, from, to, bit);
     Ok(Reply::Int(match found {
         Some(at) => at as i64,
         // The bits after the end of the string are zeros, unless the range ends before them.
@@ -203,15 +182,15 @@ fn bitpos(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn bitop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let operation = args.required()?;
-    let join: fn(u8, u8) -> u8 = match operation.to_ascii_uppercase().as_slice() {
-        b"AND" => |a, b| a & b,
-        b"OR" => |a, b| a | b,
-        b"XOR" => |a, b| a ^ b,
-        b"NOT" => |a, _| !a,
+    let operation = match operation.to_ascii_uppercase().as_slice() {
+        b"AND" => bits::Operation::And,
+        b"OR" => bits::Operation::Or,
+        b"XOR" => bits::Operation::Xor,
+        b"NOT" => bits::Operation::Not,
         _ => return Err(CommandError::Syntax),
     };
     let destination = args.required()?;
-    if operation.eq_ignore_ascii_case(b"NOT") && args.remaining() != 1 {
+    if operation == bits::Operation::Not && args.remaining() != 1 {
         return Err(CommandError::Text(
             "ERR BITOP NOT must be called with a single source key.".into(),
         ));
@@ -227,22 +206,8 @@ fn bitop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         return Ok(Reply::Int(0));
     }
-    let byte = |source: &Blob, at: usize| source.get(at).copied().unwrap_or(0);
-    let result = (0..len).map(|at| {
-        let first = byte(&sources[0], at);
-        if sources.len() == 1 {
-            // AND, OR and XOR of one key copy it; NOT reads only its first argument.
-            return if operation.eq_ignore_ascii_case(b"NOT") {
-                join(first, first)
-            } else {
-                first
-            };
-        }
-        let others = sources[1..].iter().map(|source| byte(source, at));
-        others.fold(first, join)
-    });
-    let result: Vec<u8> = result.collect();
-    ctx.set(destination, Value::String(Blob::new(&result)), Ttl::Clear);
+    let result = bits::combine(operation, &sources);
+    ctx.set(destination, Value::String(result), Ttl::Clear);
     ctx.set_form(destination, EncodingHint::Raw);
     ctx.notify(Class::String, "set", destination);
     Ok(Reply::Int(len as i64))

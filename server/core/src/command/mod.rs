@@ -15,6 +15,7 @@ mod keys {
 
 mod acl;
 mod bit;
+mod bits;
 mod client;
 mod cluster;
 mod config;

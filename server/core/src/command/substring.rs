@@ -25,7 +25,7 @@ fn append(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let len = value.len();
         check_length(ctx, len, more.len())?;
         if let Some(value) = ctx.write_again::<Blob>(key)? {
-            *value = Blob::concat(value, more);
+            value.overwrite(len, more);
         }
         ctx.set_form(key, EncodingHint::Raw);
         ctx.touched(key);

@@ -7,10 +7,16 @@ use std::sync::Arc;
 /// Enough for a UUID, 16 random bytes in hexadecimal, and most lock names.
 const INLINE_MAX: usize = 38;
 
+/// A string that grows beyond this length gets spare capacity.
+const GROWN_MIN: usize = 4096;
+
+/// Most bytes of spare capacity (`sds.h: SDS_MAX_PREALLOC`).
+const SPARE_MAX: usize = 1024 * 1024;
+
 /// A byte string with a handle of 40 bytes. Keys, values and bulk replies consist of these.
 ///
 /// A blob owns its bytes and never refers to a larger buffer. Cloning does not allocate: up to 38
-/// bytes are copied, longer strings are shared.
+/// bytes are copied, longer strings are shared. A long string that grows, as with APPEND and SETBIT, has spare capacity.
 #[derive(Clone)]
 pub struct Blob(Repr);
 
@@ -18,6 +24,7 @@ pub struct Blob(Repr);
 enum Repr {
     Inline { len: u8, bytes: [u8; INLINE_MAX] },
     Shared(Arc<[u8]>),
+    Grown(Arc<Vec<u8>>),
 }
 
 impl Blob {
@@ -37,39 +44,53 @@ impl Blob {
         }
     }
 
-    /// Concatenates two byte strings.
-    pub fn concat(first: &[u8], second: &[u8]) -> Self {
-        let len = first.len() + second.len();
-        if len <= INLINE_MAX {
-            let mut inline = [0; INLINE_MAX];
-            inline[..first.len()].copy_from_slice(first);
-            inline[first.len()..len].copy_from_slice(second);
-            Self(Repr::Inline {
-                len: len as u8,
-                bytes: inline,
-            })
-        } else {
-            Self(Repr::Shared(first.iter().chain(second).copied().collect()))
-        }
-    }
-
     /// Overwrites the bytes from `offset` on. If the blob is shorter than `offset`, zero bytes fill
     /// the gap.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let len = offset + bytes.len();
-        if len > self.len() && len > INLINE_MAX {
-            let zeros = std::iter::repeat_n(&0, len - self.len());
-            self.0 = Repr::Shared(self.iter().chain(zeros).copied().collect());
+        if len > self.len() {
+            self.grow(len);
         }
+        self.bytes_mut()[offset..len].copy_from_slice(bytes);
+    }
+
+    /// Appends zero bytes up to a length of `len`.
+    fn grow(&mut self, len: usize) {
         match &mut self.0 {
-            Repr::Inline {
-                len: end,
-                bytes: inline,
-            } => {
-                inline[offset..len].copy_from_slice(bytes);
-                *end = len.max(usize::from(*end)) as u8;
+            Repr::Inline { len: end, .. } if len <= INLINE_MAX => *end = len as u8,
+            Repr::Grown(shared) if Arc::strong_count(shared) == 1 => {
+                let bytes = Arc::make_mut(shared);
+                if bytes.capacity() < len {
+                    let spare = len.min(SPARE_MAX);
+                    bytes.reserve_exact(len + spare - bytes.len());
+                }
+                bytes.resize(len, 0);
             }
-            Repr::Shared(shared) => Arc::make_mut(shared)[offset..len].copy_from_slice(bytes),
+            Repr::Inline { .. } | Repr::Shared(_) | Repr::Grown(_) => {
+                let mut longer = Self::zeroed(len);
+                longer.bytes_mut()[..self.len()].copy_from_slice(self);
+                *self = longer;
+            }
+        }
+    }
+
+    /// A blob of `len` zero bytes.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        if len <= INLINE_MAX {
+            Self::new(&[0; INLINE_MAX][..len])
+        } else if len < GROWN_MIN {
+            Self(Repr::Shared(std::iter::repeat_n(0, len).collect()))
+        } else {
+            Self(Repr::Grown(Arc::new(vec![0; len])))
+        }
+    }
+
+    /// The bytes, to change them. Clones that share them keep the old ones.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Repr::Inline { len, bytes } => &mut bytes[..usize::from(*len)],
+            Repr::Shared(bytes) => Arc::make_mut(bytes),
+            Repr::Grown(bytes) => Arc::make_mut(bytes).as_mut_slice(),
         }
     }
 
@@ -82,10 +103,10 @@ impl Blob {
         }
     }
 
-    /// The bytes, if they are shared.
+    /// The bytes, if they are shared without spare capacity.
     pub(crate) fn shared(&self) -> Option<&Arc<[u8]>> {
         match &self.0 {
-            Repr::Inline { .. } => None,
+            Repr::Inline { .. } | Repr::Grown(_) => None,
             Repr::Shared(bytes) => Some(bytes),
         }
     }
@@ -101,6 +122,7 @@ impl Blob {
         match &self.0 {
             Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
             Repr::Shared(bytes) => bytes,
+            Repr::Grown(bytes) => bytes,
         }
     }
 }
@@ -203,23 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_together_at_any_length() {
-        for (first, second) in [
-            (0, 0),
-            (3, 4),
-            (30, 8),
-            (30, 9),
-            (38, 0),
-            (100, 1),
-            (0, 500),
-        ] {
-            let (first, second) = (vec![b'a'; first], vec![b'b'; second]);
-            let both = Blob::concat(&first, &second);
-            assert_eq!(&*both, &[&first[..], &second[..]].concat()[..]);
-        }
-    }
-
-    #[test]
     fn overwriting_a_blob_does_not_change_its_clones() {
         for (len, offset, count) in [
             (0, 0, 1),
@@ -232,6 +237,9 @@ mod tests {
             (60, 58, 4),
             (60, 80, 1),
             (0, 100, 1),
+            (60, GROWN_MIN, 1),
+            (GROWN_MIN, 3, 9),
+            (GROWN_MIN + 1, GROWN_MIN + 1, 1),
         ] {
             let mut blob = Blob::new(&vec![b'a'; len]);
             let before = blob.clone();
@@ -241,5 +249,35 @@ mod tests {
             model[offset..offset + count].fill(b'b');
             assert_eq!((&*blob, &*before), (&model[..], &vec![b'a'; len][..]));
         }
+    }
+
+    #[test]
+    fn a_blob_grows_step_by_step() {
+        for step in [1, 7, 100, GROWN_MIN] {
+            let (mut blob, mut model) = (Blob::default(), Vec::new());
+            for nth in 0..100_u8 {
+                let more = vec![nth; step];
+                let before = (nth % 8 == 0).then(|| (blob.clone(), model.clone()));
+                blob.overwrite(blob.len(), &more);
+                model.extend_from_slice(&more);
+                assert_eq!(&*blob, &model[..]);
+                if let Some((clone, bytes)) = before {
+                    assert_eq!(&*clone, &bytes[..]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unshared_long_blob_grows_in_place() {
+        let mut blob = Blob::zeroed(GROWN_MIN);
+        blob.overwrite(GROWN_MIN, b"x");
+        let place = blob.as_ptr();
+        blob.overwrite(GROWN_MIN + 1, b"y");
+        assert_eq!(blob.as_ptr(), place);
+        let clone = blob.clone();
+        blob.overwrite(GROWN_MIN + 2, b"z");
+        assert_ne!(blob.as_ptr(), place);
+        assert_eq!(&clone[GROWN_MIN..], b"xy");
     }
 }
