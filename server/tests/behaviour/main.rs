@@ -17,6 +17,7 @@ mod long_scripts;
 mod package_page;
 mod profiles;
 mod proxy;
+mod reply_mode;
 mod saving;
 mod topology;
 mod tracking;

@@ -282,7 +282,10 @@ fn reply(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mode = &mut ctx.session.reply_mode;
     match &args.required()?.to_ascii_lowercase()[..] {
         b"on" => {
-            *mode = ReplyMode::On;
+            // Within a transaction, a SKIP before it still holds for the request behind EXEC.
+            if *mode != ReplyMode::SkipNext {
+                *mode = ReplyMode::On;
+            }
             return Ok(Reply::Ok);
         }
         b"off" => *mode = ReplyMode::Off,

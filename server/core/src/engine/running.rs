@@ -30,6 +30,8 @@ pub(super) struct RunningUnit {
     pub(super) own_tail: Vec<Reply>,
     /// Number of own frames before the reply; all if `None`.
     pub(super) reply_at: Option<usize>,
+    /// True if the unit was a transaction that has left out replies as CLIENT REPLY demands.
+    pub(super) is_filtered: bool,
     /// True if something follows from this unit (see `driver/unit.rs`).
     pub(super) has_sequel: bool,
     /// True while keys are evicted for a request that does not run yet: pushes to its caller come before its
@@ -55,6 +57,7 @@ impl RunningUnit {
             own_frames: Vec::new(),
             own_tail: Vec::new(),
             reply_at: None,
+            is_filtered: false,
             has_sequel: false,
             is_evicting: false,
             evicts_behind: false,

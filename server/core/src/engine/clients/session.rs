@@ -21,6 +21,11 @@ pub(crate) enum ReplyMode {
 }
 
 impl ReplyMode {
+    /// True if the reply to the present request is suppressed.
+    pub(crate) const fn is_silent(self) -> bool {
+        matches!(self, Self::Off | Self::Skip)
+    }
+
     /// The mode after a request.
     pub(crate) const fn next(self) -> Self {
         match self {

@@ -20,8 +20,8 @@ use crate::engine::driver::dispatch::{
 use crate::engine::effect::Effect;
 use crate::engine::origin::Origin;
 use crate::engine::scripting::Transaction;
-use crate::engine::state::State;
 use crate::engine::state::measure::Watch;
+use crate::engine::state::{State, only_pushes};
 use crate::engine::table::Flags;
 use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::engine::{Engine, Outcome};
@@ -95,15 +95,12 @@ impl Engine {
             }
             Dispatched::Script(call) => self.script(call, session, request, now, Origin::Client),
             Dispatched::Exec(queue) => {
+                let has_head = !session.reply_mode.is_silent();
                 state.clients.sessions.put_back(session);
-                let transaction = Transaction {
-                    conn,
-                    replies: Vec::with_capacity(queue.len()),
-                    queue,
-                    done: 0,
-                };
+                let transaction = Transaction::new(conn, queue, has_head);
                 let outcome = self.transact(transaction, now);
                 self.tell_monitors_of_exec(conn, request, now);
+                is_quiet |= self.state().unit.is_filtered || self.state().is_quiet(conn);
                 outcome
             }
             Dispatched::Silent => {
@@ -356,9 +353,14 @@ impl Engine {
             match outcome {
                 Outcome::Reply(reply) => {
                     let reply = state.with_own_frames(reply);
-                    transaction.replies.push(reply);
+                    if state.is_silent(conn) {
+                        transaction.has_gaps = true;
+                        transaction.replies.push(only_pushes(reply));
+                    } else {
+                        transaction.replies.push(reply);
+                    }
                 }
-                Outcome::Silent => {}
+                Outcome::Silent => transaction.has_gaps = true,
                 Outcome::Parked => {
                     if let Some(busy) = &mut state.scripting.busy {
                         busy.transaction = Some(transaction);
@@ -371,8 +373,10 @@ impl Engine {
         if let Some(session) = state.clients.sessions.get_mut(conn) {
             session.executing = None;
         }
-        state.clients.reuse_queue(transaction.queue);
-        Outcome::Reply(Reply::Array(transaction.replies))
+        state.unit.is_filtered = transaction.has_gaps;
+        let (reply, queue) = transaction.into_reply();
+        state.clients.reuse_queue(queue);
+        Outcome::Reply(reply)
     }
 
     /// Returns the time at which [`Engine::handle_timeout`] has something to do.

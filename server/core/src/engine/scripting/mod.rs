@@ -52,9 +52,37 @@ pub(crate) struct Transaction {
     pub(in crate::engine) replies: Vec<Reply>,
     /// Number of requests that were executed.
     pub(in crate::engine) done: usize,
+    /// False if CLIENT REPLY suppressed the head of the reply, since it precedes the requests.
+    pub(in crate::engine) has_head: bool,
+    /// CLIENT REPLY suppressed a part of the reply.
+    pub(in crate::engine) has_gaps: bool,
 }
 
 impl Transaction {
+    pub(in crate::engine) fn new(conn: ConnId, queue: Box<Queue>, has_head: bool) -> Self {
+        Self {
+            conn,
+            replies: Vec::with_capacity(queue.len()),
+            queue,
+            done: 0,
+            has_head,
+            has_gaps: !has_head,
+        }
+    }
+
+    /// The reply of EXEC, and the queue for reuse. Its head counts all requests, also those without a reply: Redis writes it before it
+    /// executes them, so CLIENT REPLY leaves an array with too few elements.
+    pub(in crate::engine) fn into_reply(self) -> (Reply, Box<Queue>) {
+        let reply = if self.has_gaps {
+            let head = format!("*{}\r\n", self.queue.len()).into_bytes();
+            let head = self.has_head.then(|| Reply::Raw(head.into()));
+            Reply::Several(head.into_iter().chain(self.replies).collect())
+        } else {
+            Reply::Array(self.replies)
+        };
+        (reply, self.queue)
+    }
+
     /// Keeps this protocol for the replies so far, whatever the script changes.
     #[cold]
     pub(in crate::engine) fn keep_in(&mut self, protocol: Protocol) {

@@ -29,6 +29,7 @@ mod libraries;
 pub(in crate::engine) mod measure;
 mod memory;
 mod output;
+pub(in crate::engine) use output::only_pushes;
 pub(super) mod persistence;
 mod replication;
 

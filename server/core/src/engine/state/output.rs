@@ -13,6 +13,16 @@ use crate::engine::effect::Effect;
 use crate::engine::scripting::Transaction;
 use crate::resp::{ErrorReply, Reply};
 
+/// What remains of a reply that CLIENT REPLY suppresses: frames that the client did not request.
+pub(in crate::engine) fn only_pushes(reply: Reply) -> Reply {
+    let is_push = |frame: &Reply| matches!(frame, Reply::Push(_));
+    match reply {
+        reply if is_push(&reply) => reply,
+        Reply::Several(frames) => Reply::Several(frames.into_iter().filter(is_push).collect()),
+        _ => Reply::Several(Vec::new()),
+    }
+}
+
 impl State {
     /// What the caller was sent during its own request comes before the reply, or behind it where the
     /// handler said so ([`Ctx::replies_here`]); what MONITOR tells it of that request comes last.
@@ -37,14 +47,26 @@ impl State {
         let Some(session) = self.clients.sessions.get_mut(conn) else {
             return reply;
         };
-        let is_silenced = matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+        let is_silent = session.reply_mode.is_silent();
         session.reply_mode = session.reply_mode.next();
-        let is_push = |frame: &Reply| matches!(frame, Reply::Push(_));
-        match reply {
-            reply if !is_silenced || is_push(&reply) => reply,
-            Reply::Several(frames) => Reply::Several(frames.into_iter().filter(is_push).collect()),
-            _ => Reply::Several(Vec::new()),
+        let is_filtered = std::mem::take(&mut self.unit.is_filtered);
+        if is_silent && !is_filtered {
+            only_pushes(reply)
+        } else {
+            reply
         }
+    }
+
+    /// True if CLIENT REPLY suppresses the reply of the request or transaction that this connection executes.
+    pub(in crate::engine) fn is_silent(&self, conn: ConnId) -> bool {
+        let session = self.clients.sessions.get(conn);
+        session.is_some_and(|session| session.reply_mode.is_silent())
+    }
+
+    /// True if CLIENT REPLY suppresses this reply or the next one.
+    pub(in crate::engine) fn is_quiet(&self, conn: ConnId) -> bool {
+        let session = self.clients.sessions.get(conn);
+        session.is_some_and(|session| session.reply_mode != ReplyMode::On)
     }
 
     /// A request without arguments has come.
