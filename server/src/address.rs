@@ -39,8 +39,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Listens at a Unix socket too (`unixsocket`). The file is made at the start and goes with the
-    /// server; that of a server that has died is replaced.
+    /// Listens at a Unix socket too (`unixsocket`). The server creates the file and removes it at its
+    /// end. The socket replaces a file at this path, but neither a folder nor the socket of a running server.
     ///
     /// ```
     /// # use std::io::{Read, Write};

@@ -22,11 +22,12 @@ pub(super) struct SocketFile {
 
 impl UnixSocket {
     /// Listens at `path`, which is absolute, with `mode` as the file's permissions unless it is 0.
-    /// A socket file that a dead server left is replaced; Redis replaces whatever is there.
+    /// As in Redis, the socket replaces a file or a link at this path, but not a folder (`anet.c: anetUnixServer`). A
+    /// socket on which another server listens stays: Redis takes its path away from it.
     pub(super) fn bind(path: &Path, mode: u32) -> io::Result<Self> {
-        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
-            && std::os::unix::net::UnixStream::connect(path)
-                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        if let Ok(found) = fs::symlink_metadata(path).map(|found| found.file_type())
+            && !found.is_dir()
+            && !(found.is_socket() && is_served(path))
         {
             fs::remove_file(path)?;
         }
@@ -48,6 +49,12 @@ impl UnixSocket {
             file,
         })
     }
+}
+
+/// True unless the server behind this socket has ended.
+fn is_served(path: &Path) -> bool {
+    let connected = std::os::unix::net::UnixStream::connect(path);
+    !connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 impl UnixSocket {
@@ -97,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_dead_servers_socket_file_is_replaced() -> io::Result<()> {
+    fn it_replaces_files_and_no_server() -> io::Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("socket");
         let refused = |path: &Path| {
@@ -105,10 +112,17 @@ mod tests {
                 .map_err(|error| error.kind())
                 .err()
         };
-        fs::write(&path, "another program's file")?;
+        fs::create_dir(&path)?;
         assert_eq!(refused(&path), Some(io::ErrorKind::AddrInUse));
-        assert_eq!(fs::read(&path)?, b"another program's file");
-        fs::remove_file(&path)?;
+        fs::remove_dir(&path)?;
+        fs::write(&path, "a file")?;
+        assert_eq!(refused(&path), None);
+
+        let target = folder.path().join("target");
+        fs::write(&target, "another file")?;
+        std::os::unix::fs::symlink(&target, &path)?;
+        assert_eq!(refused(&path), None);
+        assert_eq!(fs::read(&target)?, b"another file");
 
         drop(std::os::unix::net::UnixListener::bind(&path)?); // leaves its file
         let first = UnixSocket::bind(&path, 0o600)?;
