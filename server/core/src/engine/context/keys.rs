@@ -12,7 +12,6 @@
 
 use super::{Ctx, Ttl};
 use crate::engine::CommandError;
-use crate::engine::data::frequency;
 use crate::engine::data::keyspace::Db;
 use crate::engine::notify::Class;
 use crate::engine::origin::Origin;
@@ -299,7 +298,8 @@ impl Ctx<'_> {
         }
         let (slot, now) = (self.db_mut().insert(key, value), self.now_millis());
         if self.state.config.maxmemory_policy.is_lfu() {
-            self.db_mut().set_frequency(slot, now, frequency::INITIAL);
+            let (place, state) = ((self.session.db, slot), &mut *self.state);
+            state.data.begin_uses(place, now, &state.config);
         } else {
             self.db_mut().use_now(slot, now);
         }
@@ -401,7 +401,19 @@ impl Ctx<'_> {
     /// Reports a changed key to watches, blocked clients, caches of clients, replicas and the disk.
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
+        if self.state.config.maxmemory_policy.is_lfu() {
+            self.pass_uses_on(key);
+        }
         self.state.touched(self.session.db, key);
+    }
+
+    /// A value that replaces another takes over its uses (`db.c: dbSetValue`).
+    #[cold]
+    fn pass_uses_on(&mut self, key: &[u8]) {
+        if let Some(slot) = self.db().find(key) {
+            let (db, state) = (self.session.db, &mut *self.state);
+            state.data.pass_uses_on(db, slot, &state.config);
+        }
     }
 
     /// Reports a change of a stream's groups, which concerns replicas and the disk, and neither watches nor caches of clients.

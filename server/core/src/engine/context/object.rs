@@ -113,15 +113,18 @@ impl Ctx<'_> {
 
     /// Returns the access frequency of a key, under a policy that counts accesses.
     pub(crate) fn frequency(&self, slot: u32) -> u8 {
-        let per_loss = self.state.config.lfu_decay_time;
-        self.db().frequency(slot, self.now_millis(), per_loss)
+        let (db, now, state) = (self.session.db, self.now_millis(), &self.state);
+        state.data.frequency(db, slot, now, &state.config)
     }
 
     /// Sets the access frequency of a key.
     pub(crate) fn set_frequency(&mut self, key: &[u8], frequency: u8) {
         let now = self.now_millis();
         if let Some(slot) = self.find_quietly(key) {
-            self.db_mut().set_frequency(slot, now, frequency);
+            let (place, state) = ((self.session.db, slot), &mut *self.state);
+            state
+                .data
+                .set_frequency(place, now, frequency, &state.config);
         }
     }
 

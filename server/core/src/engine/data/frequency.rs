@@ -8,19 +8,22 @@ use crate::engine::time::UnixMillis;
 /// Counter of a new key (`LFU_INIT_VAL`).
 pub(in crate::engine) const INITIAL: u8 = 5;
 
+/// A counter, and the minute of its last use.
+pub(in crate::engine) type Bits = [u8; 3];
+
 fn minutes(now: UnixMillis) -> u16 {
     now.0.div_euclid(60_000) as u16
 }
 
 /// The bits of a counter that was looked at now.
-pub(in crate::engine) fn bits(counter: u8, now: UnixMillis) -> [u8; 3] {
+pub(in crate::engine) fn bits(counter: u8, now: UnixMillis) -> Bits {
     let [low, high] = minutes(now).to_le_bytes();
     [counter, low, high]
 }
 
 /// Returns a counter after its decay: it loses one per `minutes_per_loss` minutes, or nothing if they are 0.
 pub(in crate::engine) fn decayed(
-    [counter, low, high]: [u8; 3],
+    [counter, low, high]: Bits,
     now: UnixMillis,
     minutes_per_loss: i64,
 ) -> u8 {

@@ -191,6 +191,15 @@ impl Db {
         frequency::decayed(self.entry(slot).used_at, now, minutes_per_loss)
     }
 
+    /// The counter and the minute of the last use, under an LFU policy.
+    pub(in crate::engine) fn use_bits(&self, slot: u32) -> frequency::Bits {
+        self.entry(slot).used_at
+    }
+
+    pub(in crate::engine) fn set_use_bits(&mut self, slot: u32, bits: frequency::Bits) {
+        self.entries.get_mut(slot).expect(FOUND).used_at = bits;
+    }
+
     pub(crate) fn set_frequency(&mut self, slot: u32, now: UnixMillis, frequency: u8) {
         let bits = frequency::bits(frequency, now);
         self.entries.get_mut(slot).expect(FOUND).used_at = bits;

@@ -20,11 +20,11 @@ use super::config::Config;
 use super::profile::feature;
 use super::rng::Rng;
 use super::time::UnixMillis;
-use super::value::Value;
+use super::value::{Value, shared_integer as shared_integer_of};
 use crate::resp::Blob;
 use eviction::MemoryAccounting;
 use keyspace::Db;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All databases of a node.
 #[derive(Debug)]
@@ -34,6 +34,9 @@ pub(super) struct Data {
     accounting: Option<Box<MemoryAccounting>>,
     /// Keys of hashes whose fields have deadlines; absent in versions without such hashes.
     timed_fields: Option<TimedFields>,
+    /// Uses of the integers that keys share, under an LFU policy: Redis counts them at the value. A key notes them too
+    /// when it is used, for the value that replaces the integer.
+    shared_uses: BTreeMap<u16, frequency::Bits>,
     /// Decides whether a use of a key counts (LFU).
     uses: Rng,
     /// Draws the answers of commands such as RANDOMKEY.
@@ -47,6 +50,18 @@ pub(super) struct Data {
 /// Keys of hashes, by the earliest deadline of their fields. A key may stand here more than once, and may have
 /// changed since.
 type TimedFields = BTreeSet<(UnixMillis, usize, Blob)>;
+
+/// The integer at a slot if keys share it. With `maxmemory` and a policy that notes uses, no key shares its value
+/// (`server.c: MAXMEMORY_FLAG_NO_SHARED_INTEGERS`).
+fn shared_integer(db: &Db, slot: u32, config: &Config) -> Option<u16> {
+    if config.maxmemory > 0 {
+        return None;
+    }
+    let Value::String(text) = db.value(slot) else {
+        return None;
+    };
+    shared_integer_of(text, db.form(slot))
+}
 
 impl Data {
     /// True if sizes or deadlines of fields follow the changes of keys.
@@ -113,6 +128,7 @@ impl Data {
                 .profile
                 .has(feature::HASH_FIELD_EXPIRY)
                 .then(TimedFields::default),
+            shared_uses: BTreeMap::new(),
             uses: Rng::for_component(seed, "uses"),
             draws: Rng::for_component(seed, "commands"),
             is_active_expire_on: true,
@@ -159,11 +175,70 @@ impl Data {
     /// Notes a use of the key at a slot: that it happened, under an LFU policy, else when.
     pub(super) fn use_key(&mut self, db: usize, slot: u32, now: UnixMillis, config: &Config) {
         if config.maxmemory_policy.is_lfu() {
+            if shared_integer(&self.dbs[db], slot, config).is_some() {
+                let counter = self.frequency(db, slot, now, config);
+                let draw = || self.uses.unit();
+                let counter = frequency::counted(counter, config.lfu_log_factor, draw);
+                self.set_frequency((db, slot), now, counter, config);
+                return;
+            }
             let uses = &mut self.uses;
             self.dbs[db].count_use(slot, now, config, || uses.unit());
         } else {
             self.dbs[db].use_now(slot, now);
         }
+    }
+
+    /// Access frequency of the key at a slot, or of the integer that it shares, from 0 to 255.
+    pub(super) fn frequency(&self, db: usize, slot: u32, now: UnixMillis, config: &Config) -> u8 {
+        let db = &self.dbs[db];
+        match shared_integer(db, slot, config) {
+            Some(integer) => {
+                frequency::decayed(self.shared_bits(integer), now, config.lfu_decay_time)
+            }
+            None => db.frequency(slot, now, config.lfu_decay_time),
+        }
+    }
+
+    /// Sets the access frequency of the key at a slot, and of the integer that it shares.
+    pub(super) fn set_frequency(
+        &mut self,
+        (db, slot): (usize, u32),
+        now: UnixMillis,
+        frequency: u8,
+        config: &Config,
+    ) {
+        self.dbs[db].set_frequency(slot, now, frequency);
+        self.pass_uses_on(db, slot, config);
+    }
+
+    /// Begins to count the uses of a new key. An integer that keys share keeps its uses.
+    pub(super) fn begin_uses(
+        &mut self,
+        (db, slot): (usize, u32),
+        now: UnixMillis,
+        config: &Config,
+    ) {
+        match shared_integer(&self.dbs[db], slot, config) {
+            Some(integer) => {
+                let bits = self.shared_bits(integer);
+                self.dbs[db].set_use_bits(slot, bits);
+            }
+            None => self.dbs[db].set_frequency(slot, now, frequency::INITIAL),
+        }
+    }
+
+    /// The integer at a slot, if keys share it, takes over the uses that the key has noted.
+    pub(super) fn pass_uses_on(&mut self, db: usize, slot: u32, config: &Config) {
+        let db = &self.dbs[db];
+        if let Some(integer) = shared_integer(db, slot, config) {
+            self.shared_uses.insert(integer, db.use_bits(slot));
+        }
+    }
+
+    /// Redis creates these integers under no policy, so their counters begin at a minute in the past.
+    fn shared_bits(&self, integer: u16) -> frequency::Bits {
+        self.shared_uses.get(&integer).copied().unwrap_or_default()
     }
 
     /// Switches the active expiry cycle on or off.

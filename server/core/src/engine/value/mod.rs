@@ -41,6 +41,7 @@ pub(crate) use stream::{
     Stream, StreamId, Threshold, Trim,
 };
 pub(crate) use string::EncodingHint;
+pub(in crate::engine) use string::shared_integer;
 
 use super::config::Config;
 use super::rdb::{Reader, Writer};

@@ -16,7 +16,7 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 /// Bytes of the header of a string that is part of its object.
 const EMBEDDED_HEADER: usize = 3;
 /// Integers below this are kept once and shared (`OBJ_SHARED_INTEGERS`).
-const SHARED_INTEGERS: i64 = 10_000;
+const SHARED_INTEGERS: u16 = 10_000;
 /// `OBJ_SHARED_REFCOUNT`.
 const SHARED_REFERENCES: i64 = 2_147_483_647;
 
@@ -52,6 +52,14 @@ fn is_integer(string: &Blob, hint: EncodingHint) -> bool {
         && parse_integer(string).is_some()
 }
 
+/// The integer that Redis keeps once for all keys with this value.
+pub(in crate::engine) fn shared_integer(text: &[u8], hint: EncodingHint) -> Option<u16> {
+    let value = parse_integer(text).filter(|_| hint == EncodingHint::Natural)?;
+    u16::try_from(value)
+        .ok()
+        .filter(|value| *value < SHARED_INTEGERS)
+}
+
 impl ValueType for Blob {
     fn encoding(&self, hint: EncodingHint, _: &Config) -> &'static str {
         if is_integer(self, hint) {
@@ -64,9 +72,11 @@ impl ValueType for Blob {
     }
 
     fn references(&self, hint: EncodingHint) -> i64 {
-        let is_shared = hint == EncodingHint::Natural
-            && parse_integer(self).is_some_and(|value| (0..SHARED_INTEGERS).contains(&value));
-        if is_shared { SHARED_REFERENCES } else { 1 }
+        if shared_integer(self, hint).is_some() {
+            SHARED_REFERENCES
+        } else {
+            1
+        }
     }
 
     /// Redis keeps a key with an empty string.
