@@ -248,7 +248,8 @@ fn the_known_differences_are_up_to_date() -> Test {
     }
     text.push_str(
         "\n## Fields of INFO\n\n\
-         The double omits these fields, because they describe the memory of a process, its allocator and its machine:\n\n",
+         The double omits these fields, because they describe the memory of a process, its allocator and its machine.\n\
+         MEMORY STATS lacks its fields about the allocator and about fragmentation for the same reason:\n\n",
     );
     for name in NOT_IN_INFO {
         writeln!(text, "* `{name}`")?;

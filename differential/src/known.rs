@@ -19,12 +19,12 @@ pub const KNOWN: &[Known] = &[
     Known {
         name: "own-words",
         reason: "summaries, complexities, histories and notes of COMMAND DOCS and COMMAND INFO are texts of Redis's authors; the \
-                 double has its own, or none",
+                 double has its own, or none; MEMORY DOCTOR and LATENCY DOCTOR have texts of their own too",
         is_seen_in_a_transcript: false,
     },
     Known {
         name: "debug",
-        reason: "DEBUG has the subcommands that tests need, and refuses others with an error that says so; HTSTATS omits the chains of \
+        reason: "DEBUG is allowed (`enable-debug-command` is yes), has the subcommands that tests need, and refuses others with an error that says so; HTSTATS omits the chains of \
                  hash tables, which the double does not have",
         is_seen_in_a_transcript: true,
     },
@@ -41,7 +41,7 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "figures",
-        reason: "parameters of TLS are fixed when the server starts; CONFIG SET refuses another value and never ignores it",
+        reason: "addresses, ports and parameters of TLS are fixed when the server starts; CONFIG SET refuses another value and never ignores it",
         is_seen_in_a_transcript: true,
     },
     Known {
@@ -191,7 +191,36 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "no-gossip",
-        reason: "sentinels know each other and the replicas at once: SENTINEL RESET forgets nothing, the events of discovery (+slave, +sentinel, +slave-reconf-sent and the like) are missing, and SENTINEL MONITOR refuses a second master",
+        reason: "sentinels publish no messages to `__sentinel__:hello` and keep no INFO of the nodes (SENTINEL INFO-CACHE is empty); \
+                 sentinels know each other and the replicas at once: SENTINEL RESET forgets nothing, the events of discovery (+slave, +sentinel, +slave-reconf-sent and the like) are missing, and SENTINEL MONITOR refuses a second master",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "no-links",
+        reason: "nodes of a deployment replicate without connections: CLIENT LIST shows a replica outside of the deployment (flag S), \
+                 and none within it",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "process",
+        reason: "a double is a part of a process and has neither its processor time nor its buffers: in INFO `used_cpu_*` and \
+                 `client_recent_max_*` are 0 and `executable` is empty, and CONFIG GET dir is empty without a folder (`--dir`)",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "mean-ttl",
+        reason: "`avg_ttl` in INFO is the mean time to live of all keys with a deadline; Redis keeps a moving estimate from samples",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "live-socket",
+        reason: "a server does not take the path of a Unix socket on which another server listens; Redis does",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
+        name: "lua-depth",
+        reason: "C calls, metamethods and blocks of a script nest one level less than the 200 of Redis, and a returned table fewer \
+                 levels, after which the reply is Redis's error for an exhausted stack",
         is_seen_in_a_transcript: false,
     },
     Known {

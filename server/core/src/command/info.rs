@@ -60,10 +60,14 @@ impl Text {
 
     /// Writes a size in a readable form (`util.c: bytesToHuman`).
     fn human(&mut self, name: &str, bytes: usize) {
-        let units = ["B", "K", "M", "G", "T"];
+        let units = ["B", "K", "M", "G", "T", "P"];
         let (mut value, mut unit) = (bytes as f64, 0);
-        while value >= 1024.0 && unit + 1 < units.len() {
+        while value >= 1024.0 && unit < units.len() {
             (value, unit) = (value / 1024.0, unit + 1);
+        }
+        if unit == units.len() {
+            self.field(&format!("{name}_human"), format_args!("{bytes}B"));
+            return;
         }
         let decimals = if unit == 0 { 0 } else { 2 };
         let unit = units[unit];
@@ -215,7 +219,9 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.bytes("used_memory_vm_total", 66_560);
     text.field("used_memory_functions", 200);
     text.bytes("used_memory_scripts", 200);
-    text.bytes("maxmemory", ctx.config().maxmemory as usize);
+    let maxmemory = ctx.config().maxmemory;
+    text.field("maxmemory", maxmemory as i64); // Redis prints it as a signed number
+    text.human("maxmemory", maxmemory as usize);
     let policy = ctx.config().matching(&[b"maxmemory-policy"]);
     for (name, value) in policy {
         let name = String::from_utf8_lossy(&name).replace('-', "_");
@@ -440,10 +446,11 @@ fn latencystats(ctx: &mut Ctx<'_>, text: &mut Text) {
 fn keyspace(ctx: &mut Ctx<'_>, text: &mut Text) {
     for (index, db) in ctx.databases().iter().enumerate() {
         let (keys, expires) = (db.len(), db.volatile_len());
+        let ttl = db.mean_ttl(ctx.now_millis());
         if keys > 0 {
             text.field(
                 &format!("db{index}"),
-                format_args!("keys={keys},expires={expires},avg_ttl=0"),
+                format_args!("keys={keys},expires={expires},avg_ttl={ttl}"),
             );
         }
     }

@@ -109,7 +109,12 @@ fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 }
 
 /// There is no debugger, so the command can only turn it off.
-fn debug(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if ctx.session.executing.is_some() {
+        return Err(CommandError::Text(
+            "ERR SCRIPT DEBUG must be called outside a pipeline".into(),
+        ));
+    }
     let mode = args.required()?;
     if mode.eq_ignore_ascii_case(b"no") {
         return Ok(Reply::Ok);

@@ -33,14 +33,23 @@ impl fmt::Display for ClientsLimit {
 impl ClientsLimit {
     pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
         const INVALID: &str = "argument must be a memory or percent value";
+        const TOO_HIGH: &str = "percentage argument must be less or equal to 100";
         let Some(percent) = text.strip_suffix(b"%") else {
-            return parse_memory(text).map(Self::Bytes).ok_or(INVALID);
+            let bytes = parse_memory(text).ok_or(INVALID)?;
+            // Redis keeps a signed number, and percentages as negative ones.
+            return match i64::try_from(bytes) {
+                Ok(_) => Ok(Self::Bytes(bytes)),
+                Err(_) => match (bytes as i64).unsigned_abs() {
+                    percent @ 1..=100 => Ok(Self::Percent(percent)),
+                    _ => Err(TOO_HIGH),
+                },
+            };
         };
         match parse_integer(percent).map(u64::try_from) {
             // Redis keeps percentages as negative numbers, so none is 0 bytes.
             Some(Ok(0)) => Ok(Self::default()),
             Some(Ok(percent @ 1..=100)) => Ok(Self::Percent(percent)),
-            Some(Ok(_)) => Err("percentage argument must be less or equal to 100"),
+            Some(Ok(_)) => Err(TOO_HIGH),
             Some(Err(_)) | None => Err(INVALID),
         }
     }
@@ -79,6 +88,8 @@ mod tests {
         assert_eq!(bytes("7%", 0), Ok(None));
         assert_eq!(bytes("0%", 1000), Ok(None));
         assert_eq!(bytes("100%", u64::MAX), Ok(Some(u64::MAX)));
+        assert_eq!(bytes("9223372036854775807", 0), Ok(Some(i64::MAX as u64)));
+        assert!(bytes("9223372036854775808", 0).is_err());
         assert!(bytes("101%", 1).is_err() && bytes("-1%", 1).is_err() && bytes("%", 1).is_err());
     }
 }

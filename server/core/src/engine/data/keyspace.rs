@@ -110,6 +110,16 @@ impl Db {
         self.deadlines.len()
     }
 
+    /// Mean time to live of the keys with a deadline, milliseconds; 0 without such keys. Redis estimates it from the
+    /// samples of its active expiry cycle.
+    pub(crate) fn mean_ttl(&self, now: UnixMillis) -> i64 {
+        let count = self.deadlines.len() as i128;
+        let slots = (0..self.deadlines.len()).filter_map(|at| self.deadlines.nth(at));
+        let left = slots.filter_map(|slot| self.deadline(slot));
+        let left = left.map(|deadline| i128::from(deadline.0.saturating_sub(now.0).max(0)));
+        left.sum::<i128>().checked_div(count).unwrap_or(0) as i64
+    }
+
     /// The slot of a key, expired or not.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
@@ -351,6 +361,19 @@ mod tests {
             "{}",
             size_of::<Option<Entry>>()
         );
+    }
+
+    #[test]
+    fn the_mean_time_to_live_counts_keys_with_a_deadline() {
+        let mut db = Db::new(3);
+        assert_eq!(db.mean_ttl(UnixMillis(0)), 0);
+        for (key, deadline) in [("a", Some(100)), ("b", Some(300)), ("c", None)] {
+            let slot = db.insert(key.as_bytes(), Value::String(Blob::from_integer(1)));
+            db.set_deadline(slot, deadline.map(UnixMillis));
+        }
+        assert_eq!(db.mean_ttl(UnixMillis(0)), 200);
+        // An expired key that was not removed yet counts as 0.
+        assert_eq!(db.mean_ttl(UnixMillis(200)), 50);
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use super::row::{Kind, Parameter, c_string, immutable, integer, memory, parameter, switch, text};
 use super::value::{
     active_defrag, announced_hostname, backlog_size, clamped_hz, oom_score, oom_score_values,
-    printed, save_points, shutdown_options, title_template, write_percentiles, yes_or_no,
+    printed, save_points, shutdown_options, title_template, unsigned_memory, write_percentiles,
+    yes_or_no,
 };
 use crate::engine::clients_limit::ClientsLimit;
 use crate::engine::eviction_policy::EvictionPolicy;
+use crate::engine::memory_size::parse_memory;
 use crate::engine::notify::Classes;
 use crate::engine::persistence::AppendFsync;
 use std::time::Duration;
@@ -179,9 +181,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         |config| printed(config.maxclients),
         |config, given| { config.maxclients = given.size(); Ok(()) },
     ),
-    memory("maxmemory", "", 0).kept(
+    parameter("maxmemory", "", Kind::Special(unsigned_memory)).kept(
         |config| printed(config.maxmemory),
-        |config, given| { config.maxmemory = given.number().unsigned_abs(); Ok(()) },
+        |config, given| { config.maxmemory = parse_memory(given.text()).unwrap_or(0); Ok(()) },
     ),
     parameter("maxmemory-clients", "", Kind::Special(ClientsLimit::check)).kept(
         |config| printed(config.maxmemory_clients),

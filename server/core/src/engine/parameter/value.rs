@@ -89,6 +89,13 @@ pub(super) fn save_points(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(printed.join(" ").into_bytes())
 }
 
+/// `maxmemory`: any number of 64 bits; larger ones lose their upper bits, as in Redis.
+pub(super) fn unsigned_memory(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    parse_memory(value)
+        .map(printed)
+        .ok_or("argument must be a memory value")
+}
+
 /// `repl-backlog-size`: a smaller one becomes the smallest that there is (`CONFIG_REPL_BACKLOG_MIN_SIZE`).
 pub(super) fn backlog_size(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     const SMALLEST: i64 = 16 * 1024;
