@@ -485,14 +485,19 @@ fn is_last(aim: Aim, fault: &Happening) -> bool {
     let Happening::Fault { fault, .. } = *fault else {
         return false;
     };
-    let loses = matches!(
+    loses_request(fault)
+        && aim.below(8, Choice::Aims) < aimed_of_8(fault)
+        && aim.one_in(2, Choice::Last)
+}
+
+const fn loses_request(fault: Fault) -> bool {
+    matches!(
         fault,
         Fault::Cut {
             lost: Lost::Request,
             ..
         }
-    );
-    loses && aim.below(8, Choice::Aims) < aimed_of_8(fault) && aim.one_in(2, Choice::Last)
+    )
 }
 
 /// Removes what clients would begin after a time: each acquisition, what its client does afterwards, and each fault.
@@ -694,16 +699,10 @@ mod tests {
         for scenario in (0..400).map(|seed| generator.scenario(seed)) {
             let asks = scenario.ops().filter(|(.., op)| op.mode().is_some());
             let last = asks.map(|(event, ..)| event.at_ms).max();
-            let cuts = scenario
-                .faults()
-                .filter_map(|(from, _, fault)| match fault {
-                    Fault::Cut {
-                        host,
-                        lost: Lost::Request,
-                        ..
-                    } if Some(from) >= last => Some((from, host)),
-                    _ => None,
-                });
+            let cuts = scenario.faults().filter_map(|(from, _, fault)| {
+                let host = fault.host().filter(|_| loses_request(fault))?;
+                (Some(from) >= last).then_some((from, host))
+            });
             for (from, host) in cuts {
                 let theirs = scenario
                     .ops()
