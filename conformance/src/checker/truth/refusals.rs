@@ -4,8 +4,8 @@ use super::Facts;
 use crate::{
     checker::{in_process, room},
     history::{
-        Belief, Call, Cause::Client, Excuse, Kind, Moment, NEVER, Operation, Outcome, Refusal,
-        Request, TokenSpan, What,
+        Belief, Call, Cause, Cause::Client, Excuse, Kind, Moment, NEVER, Operation, Outcome,
+        Refusal, Request, TokenSpan, What,
     },
     scenario::Topology,
 };
@@ -57,9 +57,13 @@ impl Facts<'_> {
         {
             return true;
         }
+        if self.has_it_already(it) {
+            return false;
+        }
         // If a fault struck, a request of an earlier call may have stored the token late, or this call may have removed it again.
         let anothers = |span: &TokenSpan<'_>| {
-            let own = !beside && span.owner == Some(host) && it.asked < span.from;
+            let own =
+                !beside && span.owner == Some(host) && it.asked < span.from && is_stored(span);
             let sure = || heard || self.is_own_still(it, span);
             !(own && sure()) && span.stood_within(it.asked, it.ended)
         };
@@ -72,6 +76,16 @@ impl Facts<'_> {
             || self.0.queued().spans.iter().any(anothers)
             || self.0.accepts(Excuse::Reserved) && self.0.reserved().spans.iter().any(reserved)
             || self.0.counts_holders() && self.counted_others(it, beside)
+    }
+
+    /// Returns true if the caller is the owner of a reentrant mutex: it believes in its grant during the whole call, and the grant stands.
+    fn has_it_already(&self, it: &Operation) -> bool {
+        let believes = |belief: &&Belief| {
+            belief.actor == it.actor && belief.from < it.asked && it.ended < belief.to
+        };
+        let mut own = self.0.beliefs().iter().filter(believes);
+        let reenters = self.0.reentrant && self.0.kind == Kind::Mutex;
+        reenters && own.any(|belief| self.stood_throughout(belief, it.asked, it.ended))
     }
 
     /// Returns true if a request of the call stored the token, and either the token is stored at the end of the call, or the servers
@@ -279,6 +293,12 @@ impl Facts<'_> {
     }
 }
 
+/// Returns true if a request stored the token. A clock that is set back brings back one whose time was over.
+fn is_stored(span: &TokenSpan<'_>) -> bool {
+    let first = span.expiries.first();
+    first.is_none_or(|&(_, cause, _)| cause != Cause::Fault)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::*;
@@ -336,6 +356,50 @@ mod tests {
         assert!(!lies(1, false, None), "the request of an earlier call");
         assert!(!lies(2, true, None), "it has undone what it cannot know");
         assert!(lies(2, true, Some(4)), "each request was answered");
+    }
+
+    #[test]
+    fn the_owner_of_a_reentrant_lock_is_not_kept_out_by_its_own_grant() {
+        let lies = |reentrant, more: Vec<(u64, What)>| {
+            let mut entries = held_by_c1(more);
+            entries.extend([(4, tries(2, 0)), (6, refused(2))]);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.reentrant = reentrant;
+            Truth.check(&history) != Finding::Valid
+        };
+        assert!(lies(true, vec![]));
+        assert!(!lies(false, vec![]), "the lock is not reentrant");
+        let another = (3, stores(1, "b", Some(13)));
+        assert!(!lies(true, vec![another]), "another client took it over");
+    }
+
+    /// A client's token is over. A clock is set back while the client asks again.
+    #[test]
+    fn a_token_that_a_clock_brings_back_is_not_the_one_of_the_call() {
+        let lies = |cause| {
+            let granted = What::Ok {
+                op: 1,
+                deadline: Some(s(2)),
+                fence: None,
+                number: None,
+                token: Some(Token::of_grant(b"a".to_vec())),
+            };
+            let history = history(vec![
+                (0, tries(1, 0)),
+                (0, stores(0, "a", Some(2))),
+                (1, granted),
+                (2, empties(0, Cause::Server)),
+                (4, tries(2, 0)),
+                (5, stored_by(cause, &[("a", 9)])),
+                (6, refused(2)),
+            ]);
+            let tokens = history.tokens();
+            assert_eq!(tokens.spans.last().unwrap().owner, Some(0));
+            Truth.check(&history) != Finding::Valid
+        };
+        assert!(!lies(Cause::Fault));
+        assert!(lies(Client(0)), "a request of the call stored it");
     }
 
     /// Seed 8024 of `fenced-redlock`: on slow links the time was over before its number was stored.
