@@ -8,7 +8,8 @@
 //!   places, and it expired in some of them before the call removed it from the others, both are true.
 //! * "Contended" only if another grant stood that leaves no room for this one (of readers a writer's, or one of the same
 //!   process; of a semaphore too many permits), others were queued, or the lock was reserved, at some instant of the call,
-//!   or another task of the process had the lock or asked for it. Of several nodes: unless one majority answered all the
+//!   or another task of the process had the lock or asked for it. On one node the caller's own grant is no reason to refuse it a
+//!   reentrant mutex. Of several nodes: unless one majority answered all the
 //!   time and stored at most what this call put there.
 //! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
