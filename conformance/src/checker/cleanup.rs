@@ -7,7 +7,8 @@
 //! lease by the clock of its process: from when the process learned that the request stays unanswered, or from the release of
 //! the grant for which it was sent. The next client that takes the lock, if no fault hinders it, removes expired tokens.
 //!
-//! A client that fails to remove a key repeats its request after a pause of at most an eighth of the lease.
+//! A client that fails to remove a key repeats its request after a pause of at most an eighth of the lease, or the longest one that
+//! the lock promises (`Promises::longest_retry`), and has a request timeout for it.
 //!
 //! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!

@@ -1,5 +1,6 @@
 //! Scenarios: their events, the strategies that generate them, the passes that shrink them.
 
+mod aim;
 pub(crate) mod chance;
 mod event;
 mod fault;
@@ -8,6 +9,7 @@ pub mod generate;
 pub mod nemesis;
 mod op;
 mod shrink;
+mod times;
 mod words;
 mod workload;
 

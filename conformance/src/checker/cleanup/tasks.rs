@@ -185,7 +185,7 @@ pub(super) fn repeated(history: &Reading<'_>, look: &Look<'_>, due: Duration) ->
             return due;
         }
         let longest = a_lease_later(history, host, at);
-        let repeats = wakes_at(history, host, failed, pause + history.recovery());
+        let repeats = wakes_at(history, host, failed, pause + history.request_timeout());
         due.max(repeats.min(longest))
     })
 }

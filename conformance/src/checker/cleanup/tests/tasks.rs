@@ -353,6 +353,34 @@ fn the_failed_request_of_another_process_is_no_reason_for_a_key_to_remain() {
     assert!(convicts(1), "the first client could remove its key at once");
 }
 
+/// The server answers LOADING to the release at 4. A request is repeated within 20 s, and the request timeout is a sixth of the lease
+/// of 120 s: 20 s.
+#[test]
+fn a_request_is_repeated_once_within_the_pause_of_the_lock() {
+    let removed_at = |at: u64| {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, stores(0, "a", Some(122))),
+            (2, granted(1, Some(120))),
+            (3, releases(2, 0, 1)),
+            (4, unknown(2)),
+            (4, remains(&["lock"], 0, 1)),
+            (at, frees(0)),
+            (at, remains(&[], 0, 0)),
+            (100, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(120);
+        history.terms.retry = s(20);
+        history.dials(0, 0, 0, None);
+        history.asks(0, 3, Some(3), Some(4));
+        history.requests[0].error = Some("LOADING".to_owned());
+        history.asks(0, at, Some(at), Some(at));
+        matches!(CleanUp.check(&history), Finding::Violation(_))
+    };
+    assert!(!removed_at(44));
+    assert!(removed_at(46), "the client did not repeat its release");
+}
+
 /// A task sends its last request at 8. Its process is paused from 9 to 20, or not. The lease is 24 s.
 #[test]
 fn a_task_of_a_paused_process_ends_when_the_process_runs_again() {
