@@ -127,7 +127,17 @@ impl Check {
     }
 
     /// Plays these seeds.
+    ///
+    /// # Panics
+    /// If there is no seed among them: a check that plays nothing proves nothing.
+    #[track_caller]
     pub fn seeds(mut self, seeds: std::ops::Range<u64>) -> Self {
+        assert!(
+            !seeds.is_empty(),
+            "no seeds: {} to {}",
+            seeds.start,
+            seeds.end
+        );
         self.seeds = seeds;
         self
     }
@@ -138,10 +148,14 @@ impl Check {
     /// If the text is not the JSON form of a scenario.
     #[track_caller]
     pub fn scenario(mut self, json: &str) -> Self {
-        match Scenario::from_json(json) {
-            Ok(scenario) => self.scenario = Some(scenario),
+        let scenario = match Scenario::from_json(json) {
+            Ok(scenario) => scenario,
             Err(error) => panic!("not a scenario: {error}"),
+        };
+        if let Some(why) = scenario.misfit(self.subject.promises()) {
+            panic!("not a scenario of {}: {why}", self.subject.name());
         }
+        self.scenario = Some(scenario);
         self
     }
 

@@ -166,6 +166,8 @@ pub struct Trial {
     pub code: Option<String>,
     /// Reason why its holders cannot be observed; then properties that read the servers are not judged.
     pub unobservable: Option<String>,
+    /// Reason why no verdict counts: a free lock was not granted to its only client, or it lacks what its promises name.
+    pub refused: Option<String>,
     /// Promises of the lock.
     pub promises: Promises,
     /// Expected verdict.
@@ -243,7 +245,7 @@ impl Trial {
             return false;
         }
         match self.expected {
-            Expected::Sound => broken.is_empty(),
+            Expected::Sound => broken.is_empty() && self.refused.is_none(),
             Expected::Convicted(of) => of.iter().any(|property| broken.contains(property)),
         }
     }
@@ -288,10 +290,16 @@ pub fn run_trial(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Trial, RunError> {
     let began = Instant::now();
-    let unobservable = match backend.observes() {
-        true => rehearse(subject, backend).map_or(None, |rehearsed| rehearsed.unobservable),
-        false => None,
+    if let Some(why) = rehearsal::undeclared(subject.promises()) {
+        let mut trial = begun(subject, expected, backend, plan);
+        trial.refused = Some(why);
+        return Ok(trial);
+    }
+    let rehearsed = match backend.observes() {
+        true => rehearse(subject, backend).unwrap_or_default(),
+        false => Rehearsed::default(),
     };
+    let unobservable = rehearsed.unobservable;
     let unobserved = Adapted::unobserved(subject);
     let subject = match unobservable {
         Some(_) => &unobserved,
@@ -299,6 +307,7 @@ pub fn run_trial(
     };
     let mut trial = begun(subject, expected, backend, plan);
     trial.unobservable = unobservable;
+    trial.refused = rehearsed.refused;
     if plan.fixed {
         fixed::play_all(&mut trial, subject, backend, plan, progress)?;
     }
@@ -349,6 +358,7 @@ fn begun(
 ) -> Trial {
     Trial {
         unobservable: None,
+        refused: None,
         name: subject.name(),
         code: None,
         promises: subject.promises(),

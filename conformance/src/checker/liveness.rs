@@ -219,8 +219,8 @@ fn hangs(history: &Reading<'_>, it: &Operation, end: Duration) -> Option<Witness
     })
 }
 
-/// Counterexample of any lock, whatever it promises: each acquisition ended in an error in a run without faults. Calls
-/// in other modes do not count, since the lock may not offer these modes.
+/// Counterexample of any lock, whatever it promises: each acquisition, or each release within its lease, ended in an error in a run
+/// without faults. Calls in other modes do not count, since the lock may not offer these modes.
 fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
     let broken = history.sessions.iter().any(|session| session.broken);
@@ -231,8 +231,15 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
         let counts = matches!(it.call, Call::Admit | Call::CountDown);
         counts || matches!(it.call.mode(), Some(Mode::Exclusive | Mode::Permits(1)))
     };
-    let asked = history.operations().iter().filter(is_asked);
-    let ended: Vec<&Operation> = asked
+    let releases =
+        |it: &&Operation| matches!(it.call, Call::Release { .. }) && is_in_time(history, it);
+    all_errors(history, is_asked).or_else(|| all_errors(history, releases))
+}
+
+/// Counterexample: each of the chosen calls ended in an error.
+fn all_errors(history: &Reading<'_>, chosen: impl Fn(&&Operation) -> bool) -> Option<Witness> {
+    let ended = history.operations().iter().filter(chosen);
+    let ended: Vec<&Operation> = ended
         .filter(|it| !matches!(it.outcome, Outcome::Cancelled | Outcome::Open))
         .collect();
     let errors = ended.iter().all(|it| {
@@ -242,15 +249,28 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
         )
     });
     let last = ended.last().filter(|_| errors && ended.len() > 1)?;
+    let calls = match last.call.gives_back() {
+        Some(_) => "releases",
+        None => "calls",
+    };
     Some(Witness {
         at: last.ended,
         until: None,
         grants: vec![],
         message: format!(
-            "each of {} calls ended in an error, though nothing was wrong in the whole run",
+            "each of {} {calls} ended in an error, though nothing was wrong in the whole run",
             ended.len()
         ),
     })
+}
+
+/// True if a release ended within the lease of its grant, counted from when the client asked for it.
+fn is_in_time(history: &Reading<'_>, it: &Operation) -> bool {
+    let grant = it.call.gives_back();
+    let mut operations = history.operations().iter();
+    let asked = operations.find(|other| Some(other.op) == grant);
+    let lease = history.shortest_lease();
+    asked.is_some_and(|grant| it.ended.at <= grant.asked.at.saturating_add(lease))
 }
 
 /// True if the nodes that answered could not decide the last round of an acquisition: too few of them were free for a
@@ -645,6 +665,38 @@ mod tests {
         assert!(ends(error(2), None));
         assert!(!ends(refused(2), None));
         assert!(!ends(error(2), Some(Fault::NodePause { node: 0 })));
+    }
+
+    #[test]
+    fn errors_alone_are_no_releases() {
+        let unknown = |op| What::Info {
+            op,
+            error: "silence".to_owned(),
+        };
+        let ends = |second: What, lease: u64| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (2, granted(1, Some(10))),
+                (3, releases(2, 0, 1)),
+                (4, unknown(2)),
+                (5, tries(3, 0)),
+                (6, granted(3, Some(14))),
+                (7, releases(4, 0, 3)),
+                (8, second),
+            ]);
+            history.lease = s(lease);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(ends(unknown(4), 10));
+        let released = What::Ok {
+            op: 4,
+            deadline: None,
+            fence: None,
+            number: None,
+            token: None,
+        };
+        assert!(!ends(released, 10));
+        assert!(!ends(unknown(4), 2), "the leases were over");
     }
 
     /// Seed 10021 of `redlock-of-three` under `eviction`: the grant relied on two nodes, and one of them forgot it.

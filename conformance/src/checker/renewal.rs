@@ -453,18 +453,17 @@ impl Facts<'_> {
         let theirs = self.0.requests_of(host);
         let theirs = theirs.filter(|it| it.executed == Some(at) && self.0.session(it).node == node);
         if let Some(first) = theirs.map(|it| it.sent).min() {
-            return end < first && !self.follows_from_before(end, host, node, first);
+            return end < first && !self.follows_from_before(end, host, first);
         }
         let terms = &self.0.terms;
         let sent = at.saturating_sub(terms.latency + terms.timing_tolerance());
         end < sent && (self.0.fault_intervals()).heard_everywhere(host, sent, at)
     }
 
-    /// Returns true if a process sent a request to a server without a pause after the reply to one that it had sent before `end`, or
-    /// after a row of such requests: a script that is lost is asked for, loaded, and asked for again.
-    fn follows_from_before(&self, end: Duration, host: u8, node: u8, sent: Duration) -> bool {
+    /// Returns true if a process sent a request without a pause after the reply to one that it had sent before `end`, or after a row
+    /// of such requests: a script that is lost is asked for, loaded, and asked for again, and one server is asked after the other.
+    fn follows_from_before(&self, end: Duration, host: u8, sent: Duration) -> bool {
         let theirs = self.0.requests_of(host);
-        let theirs = theirs.filter(|it| self.0.session(it).node == node);
         let mut spans: Vec<(Duration, Duration)> = theirs
             .filter_map(|it| Some((it.sent, self.0.settled(it)?)))
             .collect();

@@ -107,6 +107,14 @@ impl Call {
         self.gives_back()
     }
 
+    /// Returns the same call with what is left of its wait after some time.
+    pub(crate) const fn after(mut self, spent: Duration) -> Self {
+        if let Self::Acquire { wait, .. } | Self::Await { wait } = &mut self {
+            *wait = wait.saturating_sub(spent);
+        }
+        self
+    }
+
     /// Returns for how long the call may wait for other clients: zero if it does not wait for them, `None` if it asks no server
     /// of the lock.
     #[must_use]

@@ -49,9 +49,13 @@ impl Saved {
     /// Reads the JSON form.
     ///
     /// # Errors
-    /// If the text is not JSON or not a saved scenario.
+    /// If the text is not JSON, or not a saved scenario that can be played.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let saved: Self = serde_json::from_str(text)?;
+        match saved.scenario.flaw() {
+            Some(flaw) => Err(serde::de::Error::custom(flaw)),
+            None => Ok(saved),
+        }
     }
 
     /// Returns a Rust test that plays it again. `code` makes the [`Check`](crate::Check); without it the test finds the

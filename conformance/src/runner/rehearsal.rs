@@ -10,7 +10,7 @@ use crate::{
     scenario::{Event, Happening, Op, Scenario, Schedule},
     simulation::{Run, RunError},
     subject::DynSubject,
-    vocabulary::{Actor, Holder, Kind, Mode, OpId, Promises},
+    vocabulary::{Actor, Holder, Kind, Mode, OpId, Promises, Refusal},
 };
 use std::collections::BTreeMap;
 
@@ -22,6 +22,9 @@ const RIVAL: OpId = 3;
 const EXTEND: OpId = 4;
 const GIVE_BACK: OpId = 5;
 const RIVAL_GIVES_BACK: OpId = 6;
+/// A client reads, if the lock has readers.
+const READ: OpId = 7;
+const READER_GIVES_BACK: OpId = 8;
 
 /// Result of a rehearsal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +47,12 @@ pub(crate) fn rehearse(
         return Ok(Rehearsed::default());
     }
     let promises = subject.promises();
+    if let Some(why) = undeclared(promises) {
+        return Ok(Rehearsed {
+            refused: Some(why),
+            unobservable: None,
+        });
+    }
     let Some(judged) = play(subject, backend, scenario(promises))?.judged else {
         return Ok(Rehearsed::default());
     };
@@ -53,7 +62,7 @@ pub(crate) fn rehearse(
     let open = run.open_error.as_ref();
     let open = open.map(|error| format!("`open` failed: {error}"));
     let refused = match told {
-        Some(None) => without_deadline(promises, run),
+        Some(None) => without_deadline(promises, run).or_else(|| not_offered(promises, run)),
         Some(Some(why)) => Some(not_granted(&open.unwrap_or(why))),
         None => Some(not_granted(
             open.as_deref().unwrap_or("the call never ended"),
@@ -88,6 +97,13 @@ fn scenario(promises: Promises) -> Scenario {
                 (GIVE_BACK, 3_500, 0, Op::Release),
                 (RIVAL_GIVES_BACK, 4_500, 1, Op::Release),
             ]);
+            if promises.kind == Kind::ReadWrite {
+                let mode = Mode::Shared;
+                events.extend([
+                    (READ, 5_500, 0, Op::Try { mode }),
+                    (READER_GIVES_BACK, 6_500, 0, Op::Release),
+                ]);
+            }
         }
         (None, Kind::Latch(_)) => events.push((ASK, 500, 0, Op::CountDown)),
         (None, _) => events.push((ASK, 500, 0, Op::Admit)),
@@ -147,6 +163,34 @@ fn without_deadline(promises: Promises, run: &Run) -> Option<String> {
     (promises.deadline && is_over).then(|| {
         "the lock promises a deadline (`with_deadline`), but `Subject::deadline` returns none for its grant".to_owned()
     })
+}
+
+/// Returns the reason why no lock can keep such promises: it has no server, or nothing to give.
+pub(super) fn undeclared(promises: Promises) -> Option<String> {
+    if promises.topology.servers() == 0 {
+        return Some("it promises to use no server (`Topology::Nodes(0)`)".to_owned());
+    }
+    let nothing = matches!(
+        promises.kind,
+        Kind::Semaphore(0) | Kind::Admission(0) | Kind::Latch(0)
+    );
+    nothing.then(|| format!("it has nothing to give (`Kind::{:?}`)", promises.kind))
+}
+
+/// Returns the reason why a lock cannot be judged that does not offer what each lock of its kind has: a release, unless it keeps its
+/// grants for some time, and readers.
+fn not_offered(promises: Promises, run: &Run) -> Option<String> {
+    let lacks = |of: OpId| {
+        let why = Refusal::NotOffered;
+        let mut entries = run.history.entries.iter();
+        entries.any(|entry| entry.what == What::Fail { op: of, why })
+    };
+    if lacks(GIVE_BACK) && promises.hold_share.is_none() {
+        return Some("its `release` returns `NotOffered`".to_owned());
+    }
+    let readers =
+        "it is declared as a read-write lock, but returns `NotOffered` for `Mode::Shared`";
+    lacks(READ).then(|| readers.to_owned())
 }
 
 /// Holders that a majority of the servers stores at one moment.

@@ -10,6 +10,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// A scenario. A generated one depends only on its seed; a saved one is a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Seed of all draws of the run: schedule, latency, tokens, jitter.
     pub seed: u64,
@@ -260,9 +261,14 @@ impl Scenario {
     /// Reads a scenario from its JSON form.
     ///
     /// # Errors
-    /// If the text is not JSON or not a scenario.
+    /// If the text is not JSON, or not a scenario that can be played. The message tells the reason.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let mut scenario: Self = serde_json::from_str(text)?;
+        scenario.events.sort_by_key(|event| event.at_ms);
+        match scenario.flaw() {
+            Some(flaw) => Err(serde::de::Error::custom(flaw)),
+            None => Ok(scenario),
+        }
     }
 }
 

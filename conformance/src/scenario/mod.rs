@@ -10,6 +10,7 @@ pub mod nemesis;
 mod op;
 mod shrink;
 mod times;
+mod valid;
 mod words;
 mod workload;
 

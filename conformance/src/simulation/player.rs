@@ -195,13 +195,13 @@ impl Player {
         if !self.grants.is_empty() && !self.world.promises.reentrant {
             return;
         }
-        let lock = match self.begin(op, call).await {
-            Ok(lock) => lock,
+        let (lock, asks) = match self.begin(op, call).await {
+            Ok(begun) => begun,
             Err(refusal) => return self.failed(op, Err(refusal.into())),
         };
         let asked = self.host.now();
         let mut lease_end = asked + self.shortest_lease();
-        let attempt = self.attempt(&*lock, op, call, &mut lease_end);
+        let attempt = self.attempt(&*lock, op, asks, &mut lease_end);
         match give_up(polls, attempt).await {
             Ok(Some(grant)) => self.take(op, grant, lease_end),
             Ok(None) => self.failed(op, Ok(call.refusal())),
@@ -282,8 +282,9 @@ impl Player {
         Ok(None)
     }
 
-    /// Records the call when the lock object is there, or after a lease: a call that hangs because `open` hangs is a call too.
-    async fn begin(&self, op: OpId, call: Call) -> Result<Arc<dyn AnyLock>, Refusal> {
+    /// Records the call when the lock object is there, or after a lease: a call that hangs because `open` hangs is a call too. Returns the
+    /// object, and the call with what is left of its wait.
+    async fn begin(&self, op: OpId, call: Call) -> Result<(Arc<dyn AnyLock>, Call), Refusal> {
         let latest = self.world.recorder.now() + self.world.scenario.lease();
         let mut opening = pin!(self.opened());
         let opened = tokio::select! {
@@ -292,10 +293,12 @@ impl Player {
             () = self.world.recorder.sleep_until(latest) => None,
         };
         self.invoke(op, call);
-        match opened {
+        let begun = self.host.now();
+        let lock = match opened {
             Some(opened) => opened,
             None => opening.await,
-        }
+        };
+        Ok((lock?, call.after(self.host.now().saturating_sub(begun))))
     }
 
     /// Returns the lock object. If it cannot be opened, the lock is definitely not acquired.
@@ -409,7 +412,7 @@ impl Player {
     async fn ask(&self, op: OpId, call: Call) {
         let opened = self.begin(op, call).await;
         let asked = async {
-            let lock = opened?;
+            let (lock, call) = opened?;
             if let Call::Await { wait } = call {
                 lock.await_zero(wait).await.map(Counted::from)
             } else if call == Call::SetUp {

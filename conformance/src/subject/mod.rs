@@ -59,7 +59,8 @@ pub trait Subject: Send + Sync + 'static {
     /// Makes the lock object of a client process for a key.
     ///
     /// The suite calls this before the first operation of a process, on the scenario's time: faults strike its requests too. The
-    /// operation begins when this has returned, or after a lease if it has not returned by then. After an error the operation
+    /// operation begins when this has returned, or after a lease if it has not returned by then; a call that waits then gets what
+    /// is left of its wait. After an error the operation
     /// counts as refused ([`Refusal::Other`]), and the next operation of the process calls this again.
     fn open(
         &self,

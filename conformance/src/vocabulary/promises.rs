@@ -13,6 +13,8 @@ const EXACT: Duration = Duration::from_millis(1);
 /// Pause after a failed request that counts unless a lock says otherwise.
 const RETRY: Duration = Duration::from_secs(1);
 
+const NANOS_PER_SEC: u128 = 1_000_000_000;
+
 /// The promises of a lock: its kind, its servers, and the faults that it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
@@ -444,8 +446,11 @@ impl Promises {
 
 /// A whole number of units, at least one.
 fn units_of(time: Duration, unit: Duration, divided: impl Fn(u128, u128) -> u128) -> Duration {
-    let units = divided(time.as_nanos(), unit.as_nanos().max(1)).max(1);
-    unit.saturating_mul(u32::try_from(units).unwrap_or(u32::MAX))
+    let unit = unit.as_nanos().max(1);
+    let nanos = divided(time.as_nanos(), unit).max(1).saturating_mul(unit);
+    let seconds = u64::try_from(nanos / NANOS_PER_SEC).unwrap_or(u64::MAX);
+    let nanos = u32::try_from(nanos % NANOS_PER_SEC).unwrap_or(0);
+    Duration::new(seconds, nanos)
 }
 
 #[cfg(test)]
@@ -468,6 +473,9 @@ mod tests {
         assert_eq!(both(seconds, 1_501), [ms(1_000), ms(2_000)]);
         assert_eq!(both(seconds, 100), [ms(1_000), ms(1_000)]);
         assert_eq!(both(seconds, 3_000), [ms(3_000), ms(3_000)]);
+        let year = 365 * 24 * 3_600_000;
+        assert_eq!(both(exact, year + 1), [ms(year + 1), ms(year + 1)]);
+        assert_eq!(both(seconds, year + 1), [ms(year), ms(year + 1_000)]);
         let grace = exact.with_grace_share(10);
         assert_eq!(both(grace, 3_000), [ms(3_000), ms(3_300)]);
     }

@@ -35,6 +35,9 @@ pub fn line(trial: &Trial, width: usize) -> String {
     } else if !outside.is_empty() {
         says.push_str(&format!("; outside its guarantee: {}", outside.join(", ")));
     }
+    if let Some(why) = &trial.refused {
+        says.push_str(&format!("; it cannot be judged: {why}"));
+    }
     if let Some(why) = &trial.unobservable {
         says.push_str(&format!("; its holders cannot be observed: {why}"));
     }
