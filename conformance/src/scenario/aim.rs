@@ -530,12 +530,12 @@ mod tests {
                 else {
                     continue;
                 };
-                let waits = scenario.ops().any(|(event, actor, op)| match op {
-                    Op::Acquire { wait_ms, .. } => {
-                        let (begins, ends) = (event.at_ms, event.at_ms + wait_ms);
-                        actor.host == host && (begins..ends).contains(&from) && ends <= to
-                    }
-                    _ => false,
+                let waits = scenario.ops().any(|(event, actor, op)| {
+                    let Op::Acquire { wait_ms, .. } = op else {
+                        return false;
+                    };
+                    let (begins, ends) = (event.at_ms, event.at_ms + wait_ms);
+                    actor.host == host && (begins..ends).contains(&from) && ends <= to
                 });
                 let mut ops = scenario.ops();
                 let frees = ops.any(|(event, actor, op)| {
