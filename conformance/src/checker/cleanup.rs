@@ -12,12 +12,16 @@
 //!
 //! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!
+//! A release that succeeded has removed its grant from each server that its client could reach, also if the lock promises no
+//! clean-up.
+//!
 //! A fair lock removes a waiter from its queue when it grants it the lock. The next client that asks removes a waiter that died
 //! more than a lease ago and no longer counts as alive (`Promises::skipping_after`).
 
 mod keys;
 mod look;
 mod queue;
+mod released;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -30,6 +34,7 @@ use keys::{
 };
 use look::{Look, looks};
 use queue::in_the_queue;
+use released::kept_after_release;
 use std::{collections::BTreeSet, time::Duration};
 use tasks::{looked_for, repeated, swept};
 
@@ -45,6 +50,9 @@ impl Checker for CleanUp {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
+        if let Some(witness) = kept_after_release(history) {
+            return Finding::Violation(witness);
+        }
         let left = || stepped_over(history).or_else(|| in_the_queue(history));
         if history.terms.tidy
             && let Some(witness) = left()

@@ -2,6 +2,7 @@
 
 mod keys;
 mod queue;
+mod released;
 mod tasks;
 
 use super::*;
