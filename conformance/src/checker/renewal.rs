@@ -460,28 +460,35 @@ impl Facts<'_> {
         end < sent && (self.0.fault_intervals()).heard_everywhere(host, sent, at)
     }
 
-    /// Returns true if a process sent a request without a pause after the reply to one that it had sent before `end`, or after a row
-    /// of such requests: a script that is lost is asked for, loaded, and asked for again, and one server is asked after the other.
+    /// Returns true if a process sent a request in a row that it had begun before `end`. The next request of a row is sent without a
+    /// pause after the reply to one before: a script that is lost is asked for, loaded, and asked for again, and one server is asked after
+    /// the other. A client that does not wait for a slow server any longer asks the next one meanwhile.
     fn follows_from_before(&self, end: Duration, host: u8, sent: Duration) -> bool {
         let theirs = self.0.requests_of(host);
-        let mut spans: Vec<(Duration, Duration)> = theirs
-            .filter_map(|it| Some((it.sent, self.0.settled(it)?)))
+        let mut spans: Vec<(Duration, Duration, u8)> = theirs
+            .filter_map(|it| Some((it.sent, self.0.settled(it)?, self.0.session(it).node)))
             .collect();
         spans.sort_unstable();
         let tolerance = self.0.terms.timing_tolerance();
-        let follows = |settled: Duration, next: Duration| {
-            settled <= next && next <= settled.saturating_add(tolerance)
-        };
-        // Replies after which the next request of the row was sent.
-        let mut replies: Vec<Duration> = Vec::new();
-        for (begun, settled) in spans {
+        // Requests with their replies, and the servers that their row has asked.
+        let mut rows: Vec<(Duration, Duration, BTreeSet<u8>)> = Vec::new();
+        for (begun, settled, node) in spans {
             let outstanding = begun < end && end <= settled;
-            let goes_on = end <= begun && replies.iter().any(|&reply| follows(reply, begun));
-            if outstanding || goes_on {
-                replies.push(settled);
+            let before = rows.iter().find(|(before, reply, asked)| {
+                let follows = *reply <= begun && begun <= reply.saturating_add(tolerance);
+                let meanwhile = *before < begun && begun < *reply && !asked.contains(&node);
+                end <= begun && (follows || meanwhile)
+            });
+            let asked = match before {
+                Some((.., asked)) => Some(asked.clone()),
+                None => outstanding.then(BTreeSet::new),
+            };
+            if let Some(mut asked) = asked {
+                asked.insert(node);
+                rows.push((begun, settled, asked));
             }
         }
-        replies.into_iter().any(|reply| follows(reply, sent))
+        rows.into_iter().any(|(begun, ..)| begun == sent)
     }
 
     /// Returns true if what a server stored at a moment has fewer levels of the token than before, and has not lost it.
