@@ -202,7 +202,7 @@ impl Excuse {
                  the lock is reentrant, or its token names the owner"
             }
             Self::ExtensionInFlight => {
-                "a request to extend a grant was sent before its release began, or follows without a pause from one that was, to the same server or the next, and \
+                "a request to extend a grant was sent before its release began, or goes on with a row of requests that was begun before, and \
                  lands after it"
             }
             Self::OwnRequestHarmed => {
