@@ -736,6 +736,37 @@ mod tests {
         assert!(extended(7), "after a pause");
     }
 
+    /// The round of extensions of a Redlock that asks one server after the other: the first server is asked at 4, and answers at
+    /// `answered`. Another one is asked at `next`.
+    #[test]
+    fn a_round_of_extensions_may_go_on_to_the_next_server() {
+        let extended = |answered: u64, node: u8, next: u64| {
+            let mut entries = vec![(2, tries(1, 0))];
+            entries.extend((0..3).map(|node| (2, stores_on(node, 0, "a", Some(12)))));
+            entries.extend([
+                (3, granted(1, Some(11))),
+                (5, releases(2, 0, 1)),
+                (next, stores_on(node, 0, "a", Some(next + 10))),
+                (10, empties(node, Cause::Client(0))),
+                (11, done(2)),
+            ]);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            history.dials(0, 0, 0, None);
+            history.dials(0, 1, 0, None);
+            history.asks(0, 4, Some(4), Some(answered));
+            history.asks(usize::from(node), next, Some(next), Some(next));
+            Renewal.check(&history).witness().is_some()
+        };
+        assert!(!extended(6, 1, 6));
+        assert!(extended(6, 1, 7), "after a pause");
+        assert!(
+            !extended(9, 1, 7),
+            "the client waits no longer for the first server"
+        );
+        assert!(extended(9, 0, 7), "the row has asked this server");
+    }
+
     fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {
         let held = vec![
             (2, tries(1, 0)),

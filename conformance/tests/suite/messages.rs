@@ -2,7 +2,8 @@
 
 use redis::{AsyncTypedCommands as _, ExistenceCheck::NX, Script, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
-    BoxError, Check, Connection, Host, Promises, Subject, check, report::Saved,
+    BoxError, Check, Connection, Host, NotOffered, Promises, Subject, check, history::Kind,
+    report::Saved, scenario::Topology,
 };
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -108,6 +109,25 @@ lock!(DoesNotOpen, fails, true, false, MUTEX);
 lock!(NeverGrants, opens, false, false, MUTEX);
 lock!(ScriptedRelease, opens, true, false, MUTEX);
 lock!(BareDel, opens, true, true, MUTEX);
+lock!(WithoutRelease, opens, true, not_offered()?, MUTEX);
+lock!(
+    WithoutServer,
+    opens,
+    true,
+    false,
+    MUTEX.on(Topology::Nodes(0))
+);
+lock!(
+    WithoutReaders,
+    opens,
+    true,
+    false,
+    Promises::of(Kind::ReadWrite)
+);
+
+fn not_offered() -> Result<bool, BoxError> {
+    Err(NotOffered.into())
+}
 
 #[test]
 fn an_error_of_open_is_shown() {
@@ -141,6 +161,21 @@ fn a_promised_deadline_that_is_missing_is_told() {
         message.contains("but `Subject::deadline` returns none"),
         "{message}"
     );
+}
+
+#[test]
+fn a_lock_that_lacks_what_it_declares_is_told_so() {
+    let says = |check: fn() -> Check, why: &str| {
+        let trial = check().seeds(0..2).trial();
+        assert!(!trial.as_expected(), "{why}");
+        assert!(trial.refused.is_some_and(|it| it.contains(why)), "{why}");
+        let message = panic_of(check().seeds(0..2));
+        assert!(message.contains("cannot be judged: "), "{message}");
+        assert!(message.contains(why), "{message}");
+    };
+    says(|| check(WithoutRelease), "`release` returns `NotOffered`");
+    says(|| check(WithoutServer), "no server");
+    says(|| check(WithoutReaders), "`NotOffered` for `Mode::Shared`");
 }
 
 #[test]
