@@ -269,3 +269,63 @@ fn b02_keeps_p5() {
         .assert_sound();
 }
 }
+
+/// A lock that waits, and whose `open` asks the server. With `LATE` it waits for a lease longer than its caller asked.
+struct AsksInOpen<const LATE: bool>;
+
+impl<const LATE: bool> Subject for AsksInOpen<LATE> {
+    type Lock = Handle;
+    type Grant = String;
+    fn name(&self) -> &'static str {
+        "AsksInOpen"
+    }
+    fn promises(&self) -> Promises {
+        MUTEX.untidy().waiting(None)
+    }
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        let lock = Handle::open(host, key, lease).await?;
+        lock.redis.clone().ping().await?;
+        Ok(lock)
+    }
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<String>, BoxError> {
+        lock.set().await
+    }
+    async fn lock_timeout(
+        &self,
+        lock: &Handle,
+        wait: Duration,
+    ) -> Result<Option<String>, BoxError> {
+        let lease = Duration::from_millis(lock.lease_ms);
+        let late = if LATE { lease } else { Duration::ZERO };
+        let end = lock.host.now() + wait + late;
+        loop {
+            let token = lock.set().await?;
+            let now = lock.host.now();
+            if token.is_some() || end <= now {
+                return Ok(token);
+            }
+            lock.host.sleep((lease / 20).min(end - now)).await;
+        }
+    }
+    async fn release(&self, lock: &Handle, token: String) -> Result<bool, BoxError> {
+        ScriptedRelease.release(lock, token).await
+    }
+}
+
+/// The server is paused for more than a lease, so `open` of the first client returns 161 ms after its call has begun.
+const OPENS_LATE: &str = r#"{"seed": 1, "lease_ms": 1336, "latency_ms": 1, "timeout_ms": 1825, "events": [
+    {"id": 0, "at_ms": 0, "fault": {"for_ms": 1551, "fault": "node_pause", "node": 0}},
+    {"id": 1, "at_ms": 55, "op": {"actor": {"host": 0, "task": 0}, "op": "acquire", "wait_ms": 1320}},
+    {"id": 2, "at_ms": 847, "op": {"actor": {"host": 1, "task": 0}, "op": "try"}}
+]}"#;
+
+#[test]
+fn a_call_whose_open_takes_longer_than_a_lease_gets_what_is_left_of_its_wait() {
+    let drawn = check(AsksInOpen::<false>).scenario(OPENS_LATE).timeline();
+    assert!(drawn.contains("not granted"), "{drawn}");
+    check(AsksInOpen::<false>)
+        .scenario(OPENS_LATE)
+        .assert_sound();
+    let message = panic_of(check(AsksInOpen::<true>).scenario(OPENS_LATE));
+    assert!(message.contains("P13"), "{message}");
+}
